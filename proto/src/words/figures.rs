@@ -194,6 +194,11 @@ pub fn share_of(part: u64, whole: u64) -> String {
     share(float(part), float(whole))
 }
 
+/// Formats a count with the count that it is part of: `3 of 4`.
+pub fn part_of(part: u64, whole: u64) -> String {
+    format!("{} of {}", count(part), count(whole))
+}
+
 /// Formats the share that one count has of another, always with one decimal: `97.1 %`; [`DASH`] if `whole` is 0.
 pub fn rate(part: u64, whole: u64) -> String {
     if whole == 0 { DASH.to_owned() } else { format!("{:.1} %", in_units(part, whole) * 100.0) }

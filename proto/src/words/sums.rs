@@ -17,8 +17,16 @@ pub fn named_groups(groups: &[Group]) -> impl Iterator<Item = &Group> {
     groups.iter().filter(|group| group.name != OTHERS_GROUP)
 }
 
-/// Failures by cause, without those that do not occur. Canceled attempts have not failed.
-pub fn failures_by_cause(counts: &[CauseCount]) -> impl Iterator<Item = (Cause, u64)> {
+/// Failures by cause, without those that do not occur. Canceled attempts have not failed. A server that does not count by cause gives the
+/// counts of two causes.
+pub fn failures_by_cause(totals: &StatsTotals) -> impl Iterator<Item = (Cause, u64)> {
+    let without = [(Cause::Oom, totals.oom), (Cause::Starved, totals.starved)];
+    let without = without.into_iter().filter(|_| totals.causes.is_empty());
+    counts_by_cause(&totals.causes).chain(without.filter(|(_, count)| *count > 0))
+}
+
+/// Counts by cause, without those that are 0, and without canceled attempts.
+pub fn counts_by_cause(counts: &[CauseCount]) -> impl Iterator<Item = (Cause, u64)> {
     let counts = counts.iter().map(|of| (of.cause(), of.count));
     counts.filter(|(cause, count)| *cause != Cause::Canceled && *count > 0)
 }
@@ -220,6 +228,15 @@ pub fn limit_factor(held: &Calibration) -> Option<f64> {
     (held.attempts > 0 && held.error_log2_mean > 0.0).then(|| held.error_log2_mean.exp2())
 }
 
+/// Words before the attempt since which a need has changed: `since attempt`.
+pub fn moved_since_words(moved: &Regression) -> &'static str {
+    match moved.kind() {
+        ChangeKind::Drift => "little by little since attempt",
+        ChangeKind::Back => "back since attempt",
+        ChangeKind::Step | ChangeKind::Unspecified => "since attempt",
+    }
+}
+
 /// Words for the attempts that show a change of need: `8 attempts before, 3 since`; for a drift, which has no first attempt, the number of
 /// all of them.
 pub fn moved_over_words(moved: &Regression) -> String {
@@ -268,10 +285,15 @@ fn ratio(part: f64, whole: f64) -> Option<f64> {
 /// Names of the packages in a group of failures, those with most failures first: `zlib, hdf5 and 3 more`.
 #[must_use]
 pub fn packages_words(group: &FailureGroup) -> String {
-    let named = group.packages.join(", ");
+    group.packages.join(", ") + &more_packages(group)
+}
+
+/// The end of [`packages_words`]: ` and 3 more`, or nothing.
+#[must_use]
+pub fn more_packages(group: &FailureGroup) -> String {
     match group.packages_total.saturating_sub(group.packages.len() as u64) {
-        0 => named,
-        more => format!("{named} and {} more", figures::count(more)),
+        0 => String::new(),
+        more => format!(" and {} more", figures::count(more)),
     }
 }
 

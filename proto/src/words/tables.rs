@@ -3,10 +3,11 @@
 
 use crate::{
     evidence::cause_words,
-    figures::{self, amount, bytes, count, percent, share_of},
-    reasons,
-    sums::moved_over_words,
-    v1::{ChangeKind, Flaky, MixedNeed, Regression, SilencedRule, Variable, WrongVerdicts},
+    figures::{self, NOT_KNOWN, amount, bytes, count, part_of, percent, share_of},
+    reasons::failure_line,
+    sums::{more_packages, moved_over_words, moved_since_words},
+    times,
+    v1::{ChangeKind, FailureGroup, Flaky, MixedNeed, Regression, SilencedRule, Variable, WrongVerdicts},
 };
 
 /// A table of facts.
@@ -21,8 +22,10 @@ pub struct FactTable {
 /// A cell of a [`FactTable`]. All cells of a column are of one kind, but a change may be good or bad.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FactCell {
-    /// Text; names between backquotes are marked, where that is possible.
+    /// Text.
     Text(String),
+    /// A sentence; names between backquotes are marked, where that is possible.
+    Marked(String),
     /// A number with its unit.
     Number(String),
     /// A change for the better, as a number.
@@ -33,10 +36,16 @@ pub enum FactCell {
     Package(String),
     /// The key of a build, and the name of its package.
     Build(String, String),
-    /// The id of an attempt, which has a page, and a note.
-    Attempt(String, String),
-    /// A line of a log.
-    LogLine(String),
+    /// The id of an attempt, which has a page, with words before it and a note behind it.
+    Attempt(&'static str, String, String),
+    /// Names of packages, and how many more there are: ` and 3 more`.
+    Packages(Vec<String>, String),
+    /// The id of an attempt, which has a page, and when it ended, milliseconds since 1970.
+    Ended(String, u64),
+    /// A line of a log, and the project that it is of, if that is shown.
+    LogLine(String, String),
+    /// A text that is not known.
+    Unknown,
     /// A bar that is this share of the column long. It shows the number before it again, so a terminal leaves it out.
     Bar(f64),
 }
@@ -46,13 +55,17 @@ impl FactCell {
     pub fn text(&self) -> String {
         match self {
             Self::Text(text)
+            | Self::Marked(text)
             | Self::Number(text)
             | Self::Better(text)
             | Self::Worse(text)
             | Self::Package(text)
             | Self::Build(text, _)
-            | Self::LogLine(text) => text.clone(),
-            Self::Attempt(id, note) => format!("attempt {id} ({note})"),
+            | Self::LogLine(text, _) => text.clone(),
+            Self::Packages(names, more) => names.join(", ") + more,
+            Self::Ended(_, unix_ms) => times::date_time(*unix_ms),
+            Self::Unknown => NOT_KNOWN.to_owned(),
+            Self::Attempt(words, id, note) => format!("{words} {id} ({note})"),
             Self::Bar(_) => String::new(),
         }
     }
@@ -63,7 +76,7 @@ impl FactCell {
     }
 }
 
-use FactCell::{Attempt, Better, Build, LogLine, Number, Package, Text, Worse};
+use FactCell::{Attempt, Better, Build, Ended, LogLine, Marked, Number, Package, Packages, Text, Worse};
 
 /// A table with a row for each of `items`.
 pub fn table_of<T, const COLUMNS: usize>(
@@ -76,27 +89,25 @@ pub fn table_of<T, const COLUMNS: usize>(
 
 /// Builds with a changed need.
 pub fn regressions(moved: &[Regression]) -> FactTable {
-    let columns = ["build", "since", "factor", "before", "now", "what changed with it", "extra GiB·h"];
+    let columns = ["build", "since", "factor", "before", "now", "with it changed", "extra GiB·h"];
     table_of(columns, moved, |one| {
-        let change = match one.kind() {
-            ChangeKind::Unspecified => "changed",
-            ChangeKind::Step => "step",
-            ChangeKind::Back => "back again",
-            ChangeKind::Drift => "drift",
-        };
         let factor = if one.factor > 1.0 { Worse } else { Better };
         [
             Text(one.key.clone()),
-            Attempt(one.attempt.clone(), moved_over_words(one)),
+            Attempt(
+                moved_since_words(one).trim_start_matches("since "),
+                one.attempt.clone(),
+                moved_over_words(one),
+            ),
             factor(figures::times(one.factor)),
             Number(bytes(one.before_bytes)),
             Number(bytes(one.now_bytes)),
             Text(match (one.changed.as_str(), one.kind()) {
-                ("", _) => format!("{change}, nothing in its key"),
-                (changed, ChangeKind::Back) => format!("{change}; {changed}"),
+                ("", ChangeKind::Drift) => String::new(),
+                ("", _) => "nothing in the key".to_owned(),
                 (changed, _) => changed.to_owned(),
             }),
-            Number(amount(one.extra_gib_hours)),
+            Number(figures::signed(one.extra_gib_hours)),
         ]
     })
 }
@@ -105,7 +116,7 @@ pub fn regressions(moved: &[Regression]) -> FactTable {
 pub fn mixed_needs(builds: &[MixedNeed]) -> FactTable {
     table_of(["build", "extra GiB·h", "groups"], builds, |one| {
         let reason = one.groups.as_ref().map(|groups| groups.reason.clone()).unwrap_or_default();
-        [Build(one.key.clone(), one.package.clone()), Number(amount(one.extra_gib_hours)), Text(reason)]
+        [Build(one.key.clone(), one.package.clone()), Number(amount(one.extra_gib_hours)), Marked(reason)]
     })
 }
 
@@ -124,12 +135,31 @@ pub fn variable_packages(packages: &[Variable]) -> FactTable {
 
 /// Failures that were retried as they were.
 pub fn flaky_failures(failures: &[Flaky]) -> FactTable {
-    table_of(["build", "retried", "passed", "failure"], failures, |one| {
+    table_of(["what", "passed on retry", "failure"], failures, |one| {
+        let (passed, retried) = (one.passed.into(), one.retried.into());
         [
             Text(one.key.clone()),
-            Number(count(one.retried.into())),
-            Number(share_of(one.passed.into(), one.retried.into())),
-            LogLine(reasons::failure_line(&one.failure_line, &one.signature_line).to_owned()),
+            Number(format!("{} ({})", part_of(passed, retried), share_of(passed, retried))),
+            LogLine(failure_line(&one.failure_line, &one.signature_line).to_owned(), String::new()),
+        ]
+    })
+}
+
+/// Groups of failures that are known by the same line of their log.
+pub fn failing_lines(groups: &[FailureGroup]) -> FactTable {
+    let columns =
+        ["failing line", "cause", "failures", "packages", "retried", "passed", "retries, GiB·h", "last"];
+    table_of(columns, groups, |group| {
+        let line = failure_line(&group.failure_line, &group.signature_line).to_owned();
+        [
+            LogLine(line, group.project.clone()),
+            Text(cause_words(group.cause()).to_owned()),
+            Number(count(group.attempts)),
+            Packages(group.packages.clone(), more_packages(group)),
+            Number(count(group.retried)),
+            Number(share_of(group.passed, group.retried)),
+            Number(amount(group.retries_gib_hours)),
+            Ended(group.newest_attempt.clone(), group.ended_unix_ms),
         ]
     })
 }
@@ -144,9 +174,8 @@ pub fn wrong_rules(wrong: &[WrongVerdicts]) -> FactTable {
 
 /// Rules and the projects in which they have lost their say.
 pub fn silenced_rules(silenced: &[SilencedRule]) -> FactTable {
-    table_of(["rule", "wrong", "of cases", "project"], silenced, |one| {
+    table_of(["rule", "wrong", "project"], silenced, |one| {
         let project = if one.project.is_empty() { "all without cases of their own" } else { &one.project };
-        let [wrong, cases] = [one.wrong, one.cases].map(|number| Number(count(number)));
-        [Text(one.rule.clone()), wrong, cases, Text(project.to_owned())]
+        [Text(one.rule.clone()), Number(part_of(one.wrong, one.cases)), Text(project.to_owned())]
     })
 }

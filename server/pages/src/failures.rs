@@ -4,15 +4,17 @@
 use maud::{Markup, html};
 use plimsoll_proto::{
     figures::{self, counted, share_of},
-    reasons,
-    v1::{Cause, FailureGroup, GetStatsResponse},
+    tables::{
+        FactCell::{Number, Text},
+        FactTable, failing_lines, table_of,
+    },
+    v1::{FailureGroup, GetStatsResponse},
 };
 
 use super::{
     numbers::{amount, count},
     page::{card, empty_page, timed_page},
-    table::table,
-    times,
+    table::{fact_table, scrolled},
     view::ReaderChoice,
     words,
 };
@@ -24,17 +26,6 @@ pub struct FailuresPage<'a> {
     pub view: &'a ReaderChoice,
     /// Statistics about the attempts of that time, with groups of equal failures.
     pub stats: &'a GetStatsResponse,
-}
-
-/// The failures of one cause.
-struct CauseRow {
-    cause: Cause,
-    failures: u64,
-    /// Number of failures of this cause that are in a group with a log line.
-    with_line: u64,
-    retried: u64,
-    passed: u64,
-    retries_gib_hours: f64,
 }
 
 impl FailuresPage<'_> {
@@ -54,7 +45,7 @@ impl FailuresPage<'_> {
                 }
                 div id="failures" {
                     h2 { "By cause" }
-                    (by_cause(&self.causes()))
+                    (scrolled("Failures by cause", &fact_table(&self.by_cause(), usize::MAX, view)))
                     h2 { "By failing line" }
                     (by_line(&stats.failures, view))
                 }
@@ -67,44 +58,25 @@ impl FailuresPage<'_> {
         self.stats.failures.iter().map(of).sum()
     }
 
-    /// The causes; those with the most failures come first.
-    fn causes(&self) -> Vec<CauseRow> {
-        let totals = self.stats.totals.clone().unwrap_or_default();
-        let mut rows: Vec<CauseRow> = totals
-            .causes
-            .iter()
-            .map(|one| {
-                let of = || self.stats.failures.iter().filter(|group| group.cause() == one.cause());
-                CauseRow {
-                    cause: one.cause(),
-                    failures: one.count,
-                    with_line: of().map(|group| group.attempts).sum(),
-                    retried: of().map(|group| group.retried).sum(),
-                    passed: of().map(|group| group.passed).sum(),
-                    retries_gib_hours: of().map(|group| group.retries_gib_hours).sum(),
-                }
-            })
-            .collect();
-        rows.sort_by_key(|row| std::cmp::Reverse(row.failures));
-        rows
+    /// A row for each cause; those with the most failures come first.
+    fn by_cause(&self) -> FactTable {
+        let mut causes = self.stats.totals.clone().unwrap_or_default().causes;
+        causes.sort_by_key(|one| std::cmp::Reverse(one.count));
+        let columns = ["cause", "failures", "with a known line", "retried", "passed", "retries, GiB·h"];
+        table_of(columns, causes, |one| {
+            let groups = || self.stats.failures.iter().filter(|group| group.cause() == one.cause());
+            let sum = |of: fn(&FailureGroup) -> u64| groups().map(of).sum::<u64>();
+            let (with_line, retried) = (sum(|group| group.attempts), sum(|group| group.retried));
+            [
+                Text(words::cause(one.cause()).to_owned()),
+                Number(count(one.count)),
+                Number(count(with_line)),
+                Number(count(retried)),
+                Number(share_of(sum(|group| group.passed), retried)),
+                Number(amount(groups().map(|group| group.retries_gib_hours).sum())),
+            ]
+        })
     }
-}
-
-fn by_cause(rows: &[CauseRow]) -> Markup {
-    let heads = ["Cause", "#Failures", "#With a known line", "#Retried", "#Passed", "#Retries, GiB·h"];
-    let row = |row: &CauseRow| {
-        html! {
-            tr {
-                th scope="row" { (words::cause(row.cause)) }
-                td.n { (count(row.failures)) }
-                td.n { (count(row.with_line)) }
-                td.n { (count(row.retried)) }
-                td.n { (share_of(row.passed, row.retried)) }
-                td.n { (amount(row.retries_gib_hours)) }
-            }
-        }
-    };
-    table("Failures by cause", &heads, rows.iter().map(row))
 }
 
 fn by_line(groups: &[FailureGroup], view: &ReaderChoice) -> Markup {
@@ -112,43 +84,14 @@ fn by_line(groups: &[FailureGroup], view: &ReaderChoice) -> Markup {
         @if groups.is_empty() {
             p.why { "No failure of this time is known by a line of its log. " code { "plimsoll run" } " in front of a build reads its log, and a server with " code { "gitlab_url" } " reads the logs of GitLab jobs." }
         } @else {
-            (table("Failures by failing line", &LINE_HEADS, groups.iter().map(|group| group_row(group, view))))
-        }
-    }
-}
-
-/// The headings of the table of failing lines.
-const LINE_HEADS: [&str; 8] =
-    ["Failing line", "Cause", "#Failures", "Packages", "#Retried", "#Passed", "#Retries, GiB·h", "Last"];
-
-fn group_row(group: &FailureGroup, view: &ReaderChoice) -> Markup {
-    let more = group.packages_total.saturating_sub(group.packages.len() as u64);
-    html! {
-        tr {
-            th.text scope="row" {
-                code { (reasons::failure_line(&group.failure_line, &group.signature_line)) }
-                @if !group.project.is_empty() { " " span.quiet { (group.project) } }
-            }
-            td { (words::cause(group.cause())) }
-            td.n { (count(group.attempts)) }
-            td.text {
-                @for (place, package) in group.packages.iter().enumerate() {
-                    @if place > 0 { ", " }
-                    a href=(view.package(package)) { (package) }
-                }
-                @if more > 0 { " and " (count(more)) " more" }
-            }
-            td.n { (count(group.retried)) }
-            td.n { (share_of(group.passed, group.retried)) }
-            td.n { (amount(group.retries_gib_hours)) }
-            td { a.id href=(view.attempt(&group.newest_attempt)) { (times::time(group.ended_unix_ms)) } }
+            (scrolled("Failures by failing line", &fact_table(&failing_lines(groups), usize::MAX, view)))
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_proto::v1::{CauseCount, StatsTotals};
+    use plimsoll_proto::v1::{Cause, CauseCount, StatsTotals};
 
     use super::*;
 

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use plimsoll_proto::{
     figures,
     sums::{self, named_groups},
-    tables,
+    tables::{self, FactTable},
     v1::{self as pb, StatsTotals},
 };
 
@@ -64,13 +64,13 @@ impl OverviewPage<'_> {
                 (worst_section(stats, view))
                 div.two { @for part in &parts_of { div { (part) } } }
                 (shifted_needs(&stats.regressions, view))
-                (facts("Builds that hide groups with different needs", MIXED_NEEDS, &tables::mixed_needs(&stats.mixed), view))
+                (findings("Builds that hide groups with different needs", MIXED_NEEDS, &tables::mixed_needs(&stats.mixed), view))
                 div.two {
-                    div { (facts("Packages that vary most", "", &tables::variable_packages(&stats.variable), view)) }
+                    div { (findings("Packages that vary most", "", &tables::variable_packages(&stats.variable), view)) }
                     div {
-                        (facts("Failures that were retried as they were", "", &tables::flaky_failures(&stats.flaky), view))
-                        (facts("Causes that people corrected", "", &tables::wrong_rules(&stats.wrong), view))
-                        (facts("Rules that do not count here", "", &tables::silenced_rules(&stats.silenced), view))
+                        (findings("Failures that were retried as they were", "", &tables::flaky_failures(&stats.flaky), view))
+                        (findings("Causes that people corrected", "", &tables::wrong_rules(&stats.wrong), view))
+                        (findings("Rules that do not count here", "", &tables::silenced_rules(&stats.silenced), view))
                     }
                 }
             }
@@ -240,5 +240,9 @@ fn choices_by(groups: &[pb::Group], field: &str, view: &ReaderChoice) -> Markup 
 /// A table of builds with a changed need.
 pub(super) fn shifted_needs(regressions: &[pb::Regression], view: &ReaderChoice) -> Markup {
     let why = "By 30 % or more, and it stayed there. The most expensive first.";
-    facts("Builds whose need has moved", why, &tables::regressions(regressions), view)
+    findings("Builds whose need has moved", why, &tables::regressions(regressions), view)
+}
+
+fn findings(heading: &str, why: &str, table: &FactTable, view: &ReaderChoice) -> Markup {
+    facts(heading, &html! { (why) }, table, WORST_ROWS, view)
 }

@@ -3,10 +3,7 @@
 use maud::{Markup, html};
 use plimsoll_proto::tables::{FactCell, FactTable};
 
-use super::{view::ReaderChoice, words};
-
-/// Most rows of a table of facts.
-const FACT_ROWS: usize = 8;
+use super::{times, view::ReaderChoice, words};
 
 /// A table. A heading that begins with `#` is of a column of numbers.
 pub(super) fn plain_table(heads: &[&str], rows: impl IntoIterator<Item = Markup>) -> Markup {
@@ -35,21 +32,40 @@ pub(super) fn table(name: &str, heads: &[&str], rows: impl IntoIterator<Item = M
     scrolled(name, &plain_table(heads, rows))
 }
 
-/// A heading, an explanation and the first rows of a table of facts; nothing if there are none.
-pub(super) fn facts(heading: &str, why: &str, facts: &FactTable, view: &ReaderChoice) -> Markup {
-    let Some(first) = facts.rows.first() else { return Markup::default() };
-    let head = |(name, cell): (&&str, &FactCell)| {
-        format!("{}{}", if cell.is_number() { "#" } else { "" }, words::title(name))
-    };
-    let heads: Vec<String> = facts.columns.iter().zip(first).map(head).collect();
-    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let rows = facts.rows.iter().take(FACT_ROWS).map(|row| {
-        html! { tr { @for (nth, cell) in row.iter().enumerate() { (fact_cell(cell, nth == 0, view)) } } }
-    });
+/// A heading, an explanation and at most `most` rows of a table of facts; nothing if there are none.
+pub(super) fn facts(
+    heading: &str,
+    why: &Markup,
+    facts: &FactTable,
+    most: usize,
+    view: &ReaderChoice,
+) -> Markup {
     html! {
-        h2 { (heading) }
-        @if !why.is_empty() { p.why { (why) } }
-        (table(heading, &heads, rows))
+        @if !facts.rows.is_empty() {
+            h2 { (heading) }
+            @if !why.0.is_empty() { p.why { (why) } }
+            (scrolled(heading, &fact_table(facts, most, view)))
+        }
+    }
+}
+
+/// At most `most` rows of a table of facts.
+pub(super) fn fact_table(facts: &FactTable, most: usize, view: &ReaderChoice) -> Markup {
+    let is_number =
+        |nth: usize| facts.rows.first().and_then(|row| row.get(nth)).is_some_and(FactCell::is_number);
+    html! {
+        table {
+            thead { tr {
+                @for (nth, name) in facts.columns.iter().enumerate() {
+                    th class=[is_number(nth).then_some("n")] scope="col" { (words::title(name)) }
+                }
+            } }
+            tbody {
+                @for row in facts.rows.iter().take(most) {
+                    tr { @for (nth, cell) in row.iter().enumerate() { (fact_cell(cell, nth == 0, view)) } }
+                }
+            }
+        }
     }
 }
 
@@ -57,17 +73,28 @@ fn fact_cell(cell: &FactCell, is_name: bool, view: &ReaderChoice) -> Markup {
     let content = match cell {
         FactCell::Package(name) => html! { a href=(view.package(name)) { (name) } },
         FactCell::Build(key, package) => html! { a href=(view.package(package)) { (key) } },
-        FactCell::Attempt(id, note) => {
-            html! { "attempt " a.id href=(view.attempt(id)) { (id) } " " span.quiet { (note) } }
+        FactCell::Attempt(words, id, note) => {
+            html! { (words) " " a.id href=(view.attempt(id)) { (id) } " " span.quiet { (note) } }
         }
-        FactCell::LogLine(line) => html! { code { (line) } },
-        other => words::marked_up(&other.text()),
+        FactCell::Packages(names, more) => html! {
+            @for (nth, name) in names.iter().enumerate() { @if nth > 0 { ", " } a href=(view.package(name)) { (name) } }
+            (more)
+        },
+        FactCell::Ended(id, unix_ms) => html! { a.id href=(view.attempt(id)) { (times::time(*unix_ms)) } },
+        FactCell::LogLine(line, project) => html! {
+            code { (line) } @if !project.is_empty() { " " span.quiet { (project) } }
+        },
+        FactCell::Unknown => html! { span.quiet { (cell.text()) } },
+        FactCell::Marked(text) => words::marked_up(text),
+        other => html! { (other.text()) },
     };
-    html! {
-        @if is_name { th scope="row" { (content) } }
-        @else if cell.is_number() { td.n { (content) } }
-        @else { td.text { (content) } }
-    }
+    let class = match cell {
+        FactCell::Ended(..) => None,
+        FactCell::LogLine(..) => Some("text"),
+        cell if cell.is_number() => Some("n"),
+        _ => (!is_name).then_some("text"),
+    };
+    html! { @if is_name { th class=[class] scope="row" { (content) } } @else { td class=[class] { (content) } } }
 }
 
 /// How rows are sorted.

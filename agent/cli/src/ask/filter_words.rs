@@ -40,24 +40,3 @@ pub(super) fn filter_words(filter: &Filter) -> String {
     parts.extend(times.map(|(name, time)| format!("{name} {} UTC", numbers::date_time(time))));
     if parts.is_empty() { "all attempts".to_owned() } else { parts.join(", ") }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_filter_is_shown_in_words() {
-        assert_eq!(filter_words(&Filter::default()), "all attempts");
-        let labels = [("team", "a\u{1b}b"), ("job", "x")].map(|(a, b)| (a.to_owned(), b.to_owned()));
-        let asked = Filter {
-            package: "zlib".to_owned(),
-            cause: Cause::Oom.into(),
-            from_unix_ms: Some(1_763_715_907_000),
-            labels: labels.into(),
-            ..Filter::default()
-        };
-        let expected =
-            "package zlib, label job=x, label team=a\\u{1b}b, cause oom, since 2025-11-21 09:05 UTC";
-        assert_eq!(filter_words(&asked), expected);
-    }
-}

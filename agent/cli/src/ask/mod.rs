@@ -18,6 +18,8 @@ pub(crate) mod json;
 #[cfg(feature = "people")]
 mod numbers;
 pub(crate) mod outlook;
+#[cfg(all(test, feature = "people"))]
+mod recorded;
 #[cfg(feature = "people")]
 pub mod report;
 mod shell;

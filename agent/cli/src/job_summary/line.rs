@@ -156,6 +156,3 @@ fn shortened(text: &str) -> String {
     let begin: String = text.chars().take(FAILURE_CHARS).collect();
     format!("{} ...", begin.rsplit_once(' ').map_or(begin.as_str(), |(words, _cut)| words))
 }
-
-#[cfg(test)]
-mod tests;

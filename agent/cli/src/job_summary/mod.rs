@@ -12,6 +12,8 @@
 mod advice;
 mod json;
 mod line;
+#[cfg(test)]
+mod recorded;
 mod text;
 mod words;
 

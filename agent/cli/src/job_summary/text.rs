@@ -280,6 +280,3 @@ fn prediction_lines(page: &mut ReportPage, prediction: &Prediction) {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -66,9 +66,7 @@ pub fn reason(row: &Recommendation) -> Option<&'static str> {
 /// How many attempts would not fit, for a cell of a table: `0 of 40`, or a dash if that is not known.
 pub fn risk_cell(risk: Option<&FitRisk>) -> String {
     match risk {
-        Some(risk) if risk.judged > 0 => {
-            format!("{} of {}", figures::count(risk.above), figures::count(risk.judged))
-        }
+        Some(risk) if risk.judged > 0 => figures::part_of(risk.above, risk.judged),
         _ => figures::DASH.to_owned(),
     }
 }

@@ -197,7 +197,7 @@ fn cause_title(cause: Cause) -> String {
 /// Failures by cause; without a cause if none of them has one.
 fn failures_by_cause(totals: &pb::StatsTotals) -> impl Iterator<Item = (Cause, u64)> {
     let is_unknown = totals.causes.iter().all(|one| one.count == 0);
-    sums::failures_by_cause(&totals.causes).chain(is_unknown.then_some((Cause::Unspecified, totals.failed)))
+    sums::counts_by_cause(&totals.causes).chain(is_unknown.then_some((Cause::Unspecified, totals.failed)))
 }
 
 #[cfg(test)]

@@ -3,13 +3,14 @@
 use maud::{Markup, html};
 use plimsoll_proto::{
     figures, measured,
+    tables::{FactCell::Number, FactTable, table_of},
     v1::{JobsCurve, JobsPoint, Outcome, Summary},
 };
 
 use crate::{
     chart::{Axis, Chart, Layer, Tone, thinned_points, without_outliers},
     numbers::{self, bytes, cell, count, float, millis},
-    table::plain_table,
+    table::{fact_table, plain_table},
     times,
     view::ReaderChoice,
     words,
@@ -115,7 +116,7 @@ fn attempts_table(newest: &[Summary]) -> Markup {
 }
 
 /// The chart of the need at each number of build jobs.
-pub(super) fn jobs_chart(curve: &JobsCurve) -> Chart {
+pub(super) fn jobs_chart(curve: &JobsCurve, view: &ReaderChoice) -> Chart {
     let highest = curve.points.iter().map(|point| point.need_p95_bytes).max().map_or(0.0, float);
     let limit = curve.memory_limit_bytes.map(float).filter(|limit| *limit <= highest * 6.0);
     let top = limit.unwrap_or(0.0).max(highest);
@@ -152,26 +153,23 @@ pub(super) fn jobs_chart(curve: &JobsCurve) -> Chart {
         y: Axis::from_zero(top / scale, unit),
         layers,
         legend,
-        table: jobs_table(curve),
+        table: fact_table(&jobs_table(curve), usize::MAX, view),
     }
 }
 
 /// The numbers of the curve as a table; without a curve, the numbers of jobs that were tried.
-pub(super) fn jobs_table(curve: &JobsCurve) -> Markup {
-    let heads = ["#-j", "#Attempts", "#Stopped for memory", "#Half need", "#95 % need", "#Half take"];
-    let row = |point: &JobsPoint| {
-        html! {
-            tr {
-                th.n scope="row" { (point.jobs) }
-                td.n { (count(point.attempts.into())) }
-                td.n { (count(point.stopped.into())) }
-                td.n { (bytes(point.need_p50_bytes)) }
-                td.n { (bytes(point.need_p95_bytes)) }
-                td.n { @if point.wall_p50_ms > 0 { (millis(point.wall_p50_ms)) } @else { "–" } }
-            }
-        }
-    };
-    plain_table(&heads, curve.points.iter().map(row))
+pub(super) fn jobs_table(curve: &JobsCurve) -> FactTable {
+    let columns = ["-j", "attempts", "stopped for memory", "half need", "95 % need", "half take"];
+    table_of(columns, &curve.points, |point| {
+        [
+            Number(point.jobs.to_string()),
+            Number(count(point.attempts.into())),
+            Number(count(point.stopped.into())),
+            Number(bytes(point.need_p50_bytes)),
+            Number(bytes(point.need_p95_bytes)),
+            Number(cell(Some(point.wall_p50_ms).filter(|ms| *ms > 0), millis)),
+        ]
+    })
 }
 
 #[cfg(test)]

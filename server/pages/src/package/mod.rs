@@ -9,6 +9,10 @@ use plimsoll_proto::{
     figures,
     measured::{self, IncompleteNeed},
     reasons, recommendations, sums,
+    tables::{
+        FactCell::{Number, Text, Unknown},
+        table_of,
+    },
     v1::{ExplainResponse, GetStatsResponse, Recommendation, Rung, StatsTotals, Summary, UsedAttempt},
 };
 
@@ -18,7 +22,7 @@ use super::{
     numbers::{self, amount, bytes, cell, count, millis, percent, share_of},
     overview,
     page::{card, empty_page, timed_page},
-    table::{scrolled, table},
+    table::{fact_table, facts, scrolled, table},
     view::{ReaderChoice, TimeRange},
     words,
 };
@@ -75,9 +79,9 @@ impl PackagePage<'_> {
                 (next(explained, newest.first()))
                 (for_all_builds(self.proposal, view))
                 (groups::show(&explained.prediction.clone().unwrap_or_default()))
-                (jobs_section(explained))
+                (jobs_section(explained, view))
             }
-            @if let Some(versions) = self.versions { (by_version(versions)) }
+            @if let Some(versions) = self.versions { (by_version(versions, view)) }
             (overview::shifted_needs(&stats.regressions, view))
             @if !newest.is_empty() {
                 h2 { "Newest attempts" }
@@ -181,43 +185,37 @@ fn sizes_reason(explained: &ExplainResponse, newest: Option<&Summary>) -> String
         .to_owned()
 }
 
-fn jobs_section(explained: &ExplainResponse) -> Markup {
+fn jobs_section(explained: &ExplainResponse, view: &ReaderChoice) -> Markup {
     let Some(curve) = &explained.jobs else { return Markup::default() };
     html! {
         h2 { "At other numbers of build jobs" }
-        @if measured::is_curve(curve) { (charts::jobs_chart(curve).figure()) } @else {
+        @if measured::is_curve(curve) { (charts::jobs_chart(curve, view).figure()) } @else {
             p.why { (words::sentence(&curve.reason)) }
             @if !curve.points.is_empty() {
-                (scrolled("Build jobs that were tried", &charts::jobs_table(curve)))
+                (scrolled("Build jobs that were tried", &fact_table(&charts::jobs_table(curve), usize::MAX, view)))
             }
         }
     }
 }
 
-fn by_version(versions: &GetStatsResponse) -> Markup {
+fn by_version(versions: &GetStatsResponse, view: &ReaderChoice) -> Markup {
     let mut groups: Vec<_> = sums::named_groups(&versions.groups)
         .filter_map(|group| Some((&group.name, group.totals.as_ref()?)))
         .collect();
     groups.sort_by(|a, b| b.0.cmp(a.0));
-    let heads = ["Version", "#Attempts", "#Failed", "#Highest need", "#Wasted GiB·h", "#Mean time"];
-    let row = |(name, totals): (&String, &StatsTotals)| {
-        html! {
-            tr {
-                th scope="row" { @if name.is_empty() { span.quiet { "not known" } } @else { (name) } }
-                td.n { (count(totals.attempts)) }
-                td.n { (share_of(totals.failed, totals.attempts)) }
-                td.n { (sums::highest_need_cell(totals)) }
-                td.n { (cell(sums::memory_wasted_hours(totals), amount)) }
-                td.n { (millis(mean_ms(totals))) }
-            }
-        }
-    };
-    html! {
-        @if groups.len() > 1 {
-            h2 { "Versions" }
-            (table("Versions", &heads, groups.into_iter().take(50).map(row)))
-        }
-    }
+    let columns = ["version", "attempts", "failed", "highest need", "wasted GiB·h", "mean time"];
+    let more = groups.len() > 1;
+    let table = table_of(columns, groups.into_iter().filter(|_| more), |(name, totals)| {
+        [
+            if name.is_empty() { Unknown } else { Text(name.clone()) },
+            Number(count(totals.attempts)),
+            Number(share_of(totals.failed, totals.attempts)),
+            Number(sums::highest_need_cell(totals)),
+            Number(cell(sums::memory_wasted_hours(totals), amount)),
+            Number(millis(mean_ms(totals))),
+        ]
+    });
+    facts("Versions", &Markup::default(), &table, 50, view)
 }
 
 fn mean_ms(totals: &StatsTotals) -> u64 {

@@ -121,7 +121,8 @@ fn draw_cell(cell: &FactCell) -> Markup {
             let width = format!("width:{percent:.1}%");
             html! { td.drawn { span.bar aria-hidden="true" { span style=(width) {} } } }
         }
-        other => html! { td { (marked_up(&other.text())) } },
+        FactCell::Marked(text) => html! { td { (marked_up(text)) } },
+        other => html! { td { (other.text()) } },
     }
 }
 

@@ -59,28 +59,3 @@ fn row_lines(
 fn pad_to(text: &str, cells: usize) -> String {
     format!("{text}{}", " ".repeat(cells.saturating_sub(text_columns(text))))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn two_columns_fit_eighty_cells_with_any_content() {
-        let row = |name: &str, first: &str, second: &str| ComparisonRow {
-            name: name.to_owned(),
-            first: first.to_owned(),
-            second: second.to_owned(),
-        };
-        let long = "retry with more memory, because the kernel killed the compiler".repeat(2);
-        let rows = [
-            row("package", "zlib", "zlib"),
-            row("a label with a name that is long", "x".repeat(200).as_str(), "\u{5305}\u{88c5}"),
-            row("verdict", &long, ""),
-        ];
-        let text = render_comparison(["a", "b"], &rows, TerminalStyle::default());
-        assert!(text.lines().all(|line| text_columns(line) <= 80), "{text}");
-        assert!(text.lines().any(|line| line.starts_with("  package")), "{text}");
-        assert!(text.lines().any(|line| line.starts_with("* verdict")), "{text}");
-        assert!(text.ends_with("* differs: 2 of 3 rows\n"), "{text}");
-    }
-}

@@ -2,21 +2,16 @@
 
 use plimsoll_pages::report::{BARS_HEAD, ReportPage, ReportSection};
 use plimsoll_proto::{
-    evidence::cause_words,
-    reasons, sums,
+    figures::float,
+    sums,
     tables::{
-        self, FactCell,
-        FactCell::{Number, Text},
+        self,
+        FactCell::{Bar, Number, Text},
         FactTable, table_of,
     },
-    v1::FailureGroup,
 };
 
-use super::{
-    MAX_NAMED_PACKAGES, ReportData,
-    figures::{self, Figure},
-    next,
-};
+use super::{MAX_NAMED_PACKAGES, ReportData, figures, next};
 use crate::ask::{
     filter_words,
     numbers::{self, amount, count},
@@ -34,8 +29,10 @@ pub(super) fn render(digest: &ReportData) -> String {
     );
     let mut sections = Vec::new();
     if digest.now.attempts > 0 || digest.before.attempts > 0 {
-        sections.push(comparison_table("Figures", "figure", figures::figures(digest)));
-        sections.push(comparison_table("Failures by cause", "cause", figures::cause_figures(digest)));
+        sections.extend([
+            ReportSection::Table { heading: "Figures", table: figures::figures(digest) },
+            ReportSection::Table { heading: "Failures by cause", table: figures::cause_figures(digest) },
+        ]);
     }
     let stats = &digest.stats;
     let named = |heading, mut table: FactTable| {
@@ -43,7 +40,7 @@ pub(super) fn render(digest: &ReportData) -> String {
         ReportSection::Table { heading, table }
     };
     sections.extend([
-        named("Failures by the line that they are known by", failures_table(&stats.failures)),
+        named("Failures by the line that they are known by", tables::failing_lines(&stats.failures)),
         ReportSection::Table { heading: "Over time", table: steps_table(digest) },
         named("Packages that waste most", digest.wasters_table()),
         named("Needs that have moved", tables::regressions(&stats.regressions)),
@@ -54,48 +51,18 @@ pub(super) fn render(digest: &ReportData) -> String {
         .draw()
 }
 
-/// A section with a table of figures. The first column has the names of the figures, or the causes of failures.
-fn comparison_table(heading: &'static str, of: &'static str, figures: Vec<Figure>) -> ReportSection {
-    let table = table_of([of, "now", "before", "change"], figures, |figure| {
-        let change = match figure.better {
-            Some(true) => FactCell::Better,
-            Some(false) => FactCell::Worse,
-            None => Number,
-        };
-        [Text(figure.name), Number(figure.now), Number(figure.before), change(figure.change)]
-    });
-    ReportSection::Table { heading, table }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "drawn as bars of some hundred dots")]
 fn steps_table(digest: &ReportData) -> FactTable {
-    let steps = &digest.stats.steps;
-    let sums: Vec<_> =
-        steps.iter().map(|step| (step.from_unix_ms, step.totals.clone().unwrap_or_default())).collect();
-    let most = sums.iter().map(|(_, sums)| sums.failed).max().unwrap_or(0).max(1) as f64;
-    table_of(["from (UTC)", "attempts", "wasted GiB·h", "failed", BARS_HEAD], sums, |(from, sums)| {
-        let wasted = numbers::cell(sums::memory_wasted_hours(&sums), amount);
+    let steps = digest.stats.steps.iter();
+    let steps: Vec<_> =
+        steps.map(|step| (step.from_unix_ms, step.totals.clone().unwrap_or_default())).collect();
+    let most = steps.iter().map(|(_, sums)| sums.failed).max().unwrap_or(0).max(1);
+    table_of(["from (UTC)", "attempts", "wasted GiB·h", "failed", BARS_HEAD], steps, |(from, sums)| {
         [
             Text(numbers::date(from)),
             Number(count(sums.attempts)),
-            Number(wasted),
+            Number(numbers::cell(sums::memory_wasted_hours(&sums), amount)),
             Number(count(sums.failed)),
-            FactCell::Bar(sums.failed as f64 / most),
-        ]
-    })
-}
-
-fn failures_table(groups: &[FailureGroup]) -> FactTable {
-    let columns = ["failing line", "cause", "failures", "packages", "retried", "passed", "retries GiB·h"];
-    table_of(columns, groups, |group| {
-        [
-            Text(reasons::failure_line(&group.failure_line, &group.signature_line).to_owned()),
-            Text(cause_words(group.cause()).to_owned()),
-            Number(count(group.attempts)),
-            Text(sums::packages_words(group)),
-            Number(count(group.retried)),
-            Number(count(group.passed)),
-            Number(amount(group.retries_gib_hours)),
+            Bar(float(sums.failed) / float(most)),
         ]
     })
 }

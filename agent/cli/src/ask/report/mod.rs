@@ -12,7 +12,10 @@ use plimsoll_client::questions::{Client, QuestionFailure};
 use plimsoll_pages::report::BARS_HEAD;
 use plimsoll_proto::{
     sums,
-    tables::{FactCell, FactTable, table_of},
+    tables::{
+        FactCell::{Bar, Number, Text},
+        FactTable, table_of,
+    },
     v1::{Filter, GetStatsRequest, GetStatsResponse, Group, GroupBy, StatsTotals},
 };
 
@@ -135,15 +138,14 @@ impl ReportData {
         let columns = ["package", "GiB·h", BARS_HEAD, "of all", "used", "attempts", "failed"];
         table_of(columns, self.wasters(), |(group, sums)| {
             let wasted = sums.memory_wasted_gib_hours;
-            let used = numbers::cell(sums::memory_used_share(&sums), numbers::percent);
             [
-                FactCell::Text(group.name.clone()),
-                FactCell::Number(numbers::amount(wasted)),
-                FactCell::Bar(wasted / most),
-                FactCell::Number(numbers::share(wasted, all)),
-                FactCell::Number(used),
-                FactCell::Number(numbers::count(sums.attempts)),
-                FactCell::Number(numbers::count(sums.failed)),
+                Text(group.name.clone()),
+                Number(numbers::amount(wasted)),
+                Bar(wasted / most),
+                Number(numbers::share(wasted, all)),
+                Number(numbers::cell(sums::memory_used_share(&sums), numbers::percent)),
+                Number(numbers::count(sums.attempts)),
+                Number(numbers::count(sums.failed)),
             ]
         })
     }
@@ -159,3 +161,5 @@ impl ReportData {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(super) use tests::{stats_of_full_week, text_of_full_week};

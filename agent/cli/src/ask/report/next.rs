@@ -77,7 +77,7 @@ fn builds_words(number: u64) -> String {
 
 /// The cause, other than memory, with the largest increase of failures.
 fn rising_cause_advice(digest: &ReportData) -> Option<String> {
-    let before = || sums::failures_by_cause(&digest.before.causes);
+    let before = || sums::failures_by_cause(&digest.before);
     let earlier = |cause: Cause| before().find(|(of, _)| *of == cause).map_or(0, |(_, failures)| failures);
     let memory = [Cause::Oom, Cause::Starved, Cause::Unspecified];
     #[expect(clippy::cast_precision_loss, reason = "compared with half as much again")]
@@ -86,7 +86,7 @@ fn rising_cause_advice(digest: &ReportData) -> Option<String> {
             && *now >= FAILURE_RISE.0
             && *now as f64 >= earlier(*cause) as f64 * FAILURE_RISE.1
     };
-    let now = sums::failures_by_cause(&digest.now.causes);
+    let now = sums::failures_by_cause(&digest.now);
     let (cause, now) = now.filter(rose).max_by_key(|(cause, now)| now - earlier(*cause))?;
     let name = cause_name(cause);
     let earlier = count(earlier(cause));
@@ -179,40 +179,12 @@ fn useless_retries_advice(now: &StatsTotals) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_proto::v1::{Calibration, MixedNeed, NeedGroup, NeedGroups};
+    use plimsoll_proto::v1::Calibration;
 
     use super::{
         super::tests::{empty, full},
         *,
     };
-
-    #[test]
-    fn each_finding_is_one_sentence() {
-        let advice = next(&full());
-        let expected = [
-            "20 builds had too little memory, 18 of them of zlib\\u{1b}[2J (11 the time before): let jobs ask for what `plimsoll predict` says.",
-            "Failures with cause \"infrastructure\" rose from 0 to 14: `plimsoll attempts --cause infra` lists them.",
-            "llvm<script>alert(1)</script> wasted 200 GiB·h, 65 % of all, and put 23 % of what it asked for to use: let it ask for less.",
-            "hdf5@1.14 <b> needs 2.5 × the memory that it did before attempt gitlab.com:77, with version 1.12 -> 1.14: find out whether it must.",
-            "With the predicted sizes 250 GiB·h (62 %) less would have been asked for, with 3 instead of 20 failures for memory: take them.",
-            "Predicted memory limits held in 91.0 % of 1,000 attempts, and 99 % are expected: look at the packages whose need varies most.",
-            "9 retries were of failures that come again: let `plimsoll should-retry` decide.",
-        ];
-        assert_eq!(advice, expected);
-    }
-
-    #[test]
-    fn a_build_that_hides_groups_is_named_with_what_to_do() {
-        let mut digest = full();
-        let groups = NeedGroups { groups: vec![NeedGroup::default(); 2], ..NeedGroups::default() };
-        digest.stats.mixed = vec![MixedNeed {
-            key: "py-torch \u{1b}".to_owned(),
-            groups: Some(groups),
-            ..MixedNeed::default()
-        }];
-        let advice = "py-torch \\u{1b} hides 2 groups with different needs: `plimsoll explain` says what";
-        assert!(next(&digest).iter().any(|sentence| sentence.starts_with(advice)), "{:?}", next(&digest));
-    }
 
     #[test]
     fn limits_that_hold_as_often_as_chance_has_it_are_not_blamed() {

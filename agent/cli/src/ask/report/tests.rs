@@ -1,6 +1,9 @@
 //! Weeks to write reports on.
 
-use plimsoll_proto::v1::{Calibration, Cause, CauseCount, ChangeKind, Regression, Step, WouldHaveBeen};
+use plimsoll_proto::v1::{
+    Calibration, Cause, CauseCount, ChangeKind, FailureGroup, Flaky, MixedNeed, NeedGroup, NeedGroups,
+    Regression, SilencedRule, Step, Variable, WouldHaveBeen, WrongVerdicts,
+};
 
 use super::*;
 
@@ -22,6 +25,12 @@ fn now() -> StatsTotals {
         memory_asked_gib_hours: 400.0,
         memory_used_of_asked_gib_hours: 100.0,
         memory_wasted_gib_hours: 310.0,
+        cpu_asked_core_hours: 8.0,
+        cpu_used_of_asked_core_hours: 2.0,
+        cpu_wasted_core_hours: 6.0,
+        need_over_ask_mean: 0.31,
+        need_over_ask_max: 1.2,
+        needed_above_ask: 12,
         asked_money: 45.0,
         wasted_money: 12.3,
         calibration: Some(Calibration {
@@ -39,6 +48,7 @@ fn now() -> StatsTotals {
             predicted_gib_hours: 150.0,
             failed: 20,
             would_fail: 3,
+            not_known: 12,
             ..WouldHaveBeen::default()
         }),
         ..StatsTotals::default()
@@ -49,6 +59,7 @@ fn before() -> StatsTotals {
     StatsTotals {
         attempts: 1100,
         failed: 11,
+        lost: 5,
         oom: 11,
         causes: causes(&[(Cause::Oom, 11)]),
         memory_asked_gib_hours: 380.0,
@@ -76,8 +87,8 @@ fn step(n: u64) -> Step {
     Step { from_unix_ms: 1_763_164_800_000 + n * STEP_MS, totals: Some(sums) }
 }
 
-/// A week with something of everything.
-pub(super) fn full() -> ReportData {
+/// A build whose need has moved in each way.
+fn moved() -> Vec<Regression> {
     let regression = Regression {
         key: "hdf5@1.14 <b>".to_owned(),
         kind: ChangeKind::Step.into(),
@@ -85,21 +96,92 @@ pub(super) fn full() -> ReportData {
         factor: 2.5,
         before_bytes: 1 << 30,
         now_bytes: 5 << 29,
+        attempts_before: 8,
+        attempts_since: 3,
         changed: "version 1.12 -> 1.14".to_owned(),
         extra_gib_hours: 12.0,
         ..Regression::default()
     };
-    let stats = GetStatsResponse {
+    let plain = |kind: ChangeKind| Regression {
+        kind: kind.into(),
+        changed: String::new(),
+        factor: 0.5,
+        ..regression.clone()
+    };
+    vec![regression.clone(), plain(ChangeKind::Step), plain(ChangeKind::Back), plain(ChangeKind::Drift)]
+}
+
+fn failures() -> FailureGroup {
+    FailureGroup {
+        cause: Cause::Deterministic.into(),
+        failure_line: "x.c:3: error: \u{9b}no".to_owned(),
+        attempts: 7,
+        packages: vec!["zlib".to_owned(), "hdf5".to_owned()],
+        packages_total: 3,
+        retried: 4,
+        passed: 1,
+        retries_gib_hours: 1.5,
+        ..FailureGroup::default()
+    }
+}
+
+fn stats() -> GetStatsResponse {
+    let reason = "the label \u{9b}cuda tells them apart".to_owned();
+    let groups = Some(NeedGroups { groups: vec![NeedGroup::default(); 2], reason, ..NeedGroups::default() });
+    GetStatsResponse {
+        totals: Some(now()),
         groups: vec![
             group("llvm<script>alert(1)</script>", 200.0, 2),
             group("zlib\u{1b}[2J", 60.0, 18),
             group("(others)", 50.0, 0),
+            group("", 0.0, 0),
         ],
         steps: (0..7).map(step).collect(),
-        regressions: vec![regression],
+        regressions: moved(),
+        mixed: vec![
+            MixedNeed {
+                key: "py-torch \u{1b}".to_owned(),
+                extra_gib_hours: 2.0,
+                groups,
+                ..MixedNeed::default()
+            };
+            11
+        ],
+        failures: vec![FailureGroup { retried: 0, ..failures() }, failures()],
+        variable: vec![Variable {
+            package: "llvm".to_owned(),
+            variation: 0.42,
+            attempts: 9,
+            need_min_bytes: 1 << 30,
+            need_max_bytes: 3 << 30,
+        }],
+        flaky: vec![Flaky {
+            key: "zlib@1.3".to_owned(),
+            signature_line: "connection \u{9b}reset".to_owned(),
+            retried: 4,
+            passed: 3,
+            ..Flaky::default()
+        }],
+        wrong: vec![WrongVerdicts {
+            rule: "compile-error".to_owned(),
+            attempts: 2,
+            found: Cause::Deterministic.into(),
+            cause: Cause::Infra.into(),
+        }],
+        silenced: vec![SilencedRule {
+            rule: "compile-error".to_owned(),
+            wrong: 7,
+            cases: 9,
+            ..SilencedRule::default()
+        }],
+        notes: vec!["older\u{9b} attempts are not counted".to_owned()],
         currency: "EUR".to_owned(),
         ..GetStatsResponse::default()
-    };
+    }
+}
+
+/// A week with something of everything.
+pub(super) fn full() -> ReportData {
     ReportData {
         filter: Filter { owner: "team a&b".to_owned(), ..Filter::default() },
         from_unix_ms: 1_763_164_800_000,
@@ -107,8 +189,18 @@ pub(super) fn full() -> ReportData {
         step_ms: STEP_MS,
         now: now(),
         before: before(),
-        stats,
+        stats: stats(),
     }
+}
+
+/// The statistics of the [`full`] week.
+pub(in crate::ask) fn stats_of_full_week() -> GetStatsResponse {
+    full().stats
+}
+
+/// The [`full`] week as text.
+pub(in crate::ask) fn text_of_full_week(look: crate::ask::TerminalStyle) -> String {
+    text::render(&full(), look)
 }
 
 /// A week in which nothing happened.

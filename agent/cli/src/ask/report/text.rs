@@ -4,17 +4,13 @@ use std::fmt::Write as _;
 
 use plimsoll_proto::wrap::wrapped;
 
-use super::{
-    ReportData,
-    figures::{self, Figure},
-    next,
-};
+use super::{ReportData, figures, next};
 use crate::ask::{
     filter_words, numbers,
     terminal_style::{Paint, TerminalStyle},
     text::{
         notes, over_time, regressions,
-        table::{Cell, Column, Table, render_facts},
+        table::{NameAt, render_facts},
     },
 };
 
@@ -29,17 +25,16 @@ pub(super) fn render(digest: &ReportData, look: TerminalStyle) -> String {
     let _written =
         write!(text, "\n{}; before: the {long} before that\n", filter_words::filter_words(&digest.filter));
     if digest.now.attempts > 0 || digest.before.attempts > 0 {
-        text.push_str(&section("figures", &figures_table(&figures::figures(digest), look), look));
-        text.push_str(&section(
-            "failures by cause",
-            &figures_table(&figures::cause_figures(digest), look),
-            look,
-        ));
+        for (name, table) in
+            [("figures", figures::figures(digest)), ("failures by cause", figures::cause_figures(digest))]
+        {
+            text.push_str(&section(name, &render_facts(&table, NameAt::Start, usize::MAX, look), look));
+        }
     }
     text.push_str(&over_time(&digest.stats.steps, digest.step_ms, look));
     text.push_str(&section(
         "packages that waste most",
-        &render_facts(&digest.wasters_table(), usize::MAX, look),
+        &render_facts(&digest.wasters_table(), NameAt::End, usize::MAX, look),
         look,
     ));
     text.push_str(&regressions::finding_sections(&digest.stats, look));
@@ -55,46 +50,7 @@ fn section(name: &str, body: &str, look: TerminalStyle) -> String {
     if body.is_empty() { String::new() } else { format!("\n{}\n{body}", look.paint(Paint::Head, name)) }
 }
 
-fn figures_table(figures: &[Figure], look: TerminalStyle) -> String {
-    if figures.is_empty() {
-        return String::new();
-    }
-    let mut table = Table::new(vec![
-        Column::text_column("", 0, 12),
-        Column::number_column("now", 0),
-        Column::number_column("before", 1),
-        Column::number_column("change", 2),
-    ]);
-    for figure in figures {
-        let paint = match figure.better {
-            Some(true) => Paint::Good,
-            Some(false) => Paint::Bad,
-            None => Paint::Plain,
-        };
-        table.add_row(vec![
-            figure.name.clone().into(),
-            figure.now.clone().into(),
-            figure.before.clone().into(),
-            Cell::painted(figure.change.clone(), paint),
-        ]);
-    }
-    table.render(look)
-}
-
 fn advice_sentences(digest: &ReportData, look: TerminalStyle) -> String {
     let width = look.columns.unwrap_or(LINE_CELLS).clamp(20, LINE_CELLS);
     next::next(digest).iter().map(|sentence| wrapped(&format!("- {sentence}\n"), width)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{super::tests::full, *};
-
-    #[test]
-    fn sentences_are_broken_between_words() {
-        let look = TerminalStyle { columns: Some(40), colour: false };
-        let text = render(&full(), look);
-        let next = text.split("what to do next\n").nth(1).unwrap();
-        assert!(next.lines().all(|line| line.chars().count() <= 40), "{next}");
-    }
 }

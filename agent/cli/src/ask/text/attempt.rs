@@ -1,8 +1,5 @@
 //! Prints attempts for people.
 
-#[cfg(test)]
-pub(super) mod tests;
-
 use std::fmt::Write as _;
 
 use plimsoll_proto::{
@@ -222,4 +219,45 @@ fn with_exit(mut text: String, summary: &Summary) -> String {
         let _written = write!(text, " (signal {signal})");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_proto::v1::{Exit, Resources, Totals};
+
+    use super::*;
+    use crate::job_summary::{BuildFacts, MeasurementEnd, Settings, Style, render};
+
+    proptest::proptest! {
+        #[test]
+        fn the_report_at_the_end_is_what_is_shown_later(
+            wall_ms in 0..200_000_u64,
+            cpu_usec in proptest::prop_oneof![0..2000_u64, 0..100_000_000_u64],
+            need in proptest::option::of(1..(1_u64 << 30)),
+            ask in proptest::option::of(proptest::prop_oneof![0..2_u64, 1..2 * (1_u64 << 30)]),
+            kills in 0..2_u64,
+        ) {
+            let facts = BuildFacts {
+                wall: std::time::Duration::from_millis(wall_ms),
+                end: MeasurementEnd::Exited(Exit { code: Some(1), signal: None }),
+                totals: Totals { cpu_usec, need_peak_bytes: need, oom_kill: Some(kills), ..Totals::default() },
+                resources: Resources { memory_request_bytes: ask, ..Resources::default() },
+                ..BuildFacts::default()
+            };
+            let summary = facts.summary();
+            let of = |style| render(&facts, &Settings { style, ..Settings::default() }).unwrap();
+            let shown = GetAttemptResponse { summary: Some(summary.clone()), ..GetAttemptResponse::default() };
+            let shown = render_attempt(&shown, TerminalStyle::default());
+            for text in [of(Style::Text), of(Style::Line), shown] {
+                let mut parts = vec![figures::millis(wall_ms), measured::cpu_time_words(&summary)];
+                if need.is_some() {
+                    parts.push(format!("needed {}", measured::need_words(&summary)));
+                    parts.extend(measured::need_of_ask_words(&summary));
+                }
+                for part in parts {
+                    assert!(text.contains(&part), "{part:?} in {text}");
+                }
+            }
+        }
+    }
 }

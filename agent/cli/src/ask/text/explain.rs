@@ -88,36 +88,3 @@ fn row(used: &UsedAttempt, scope: usize) -> String {
         clean(&used.attempt)
     )
 }
-
-#[cfg(test)]
-mod tests {
-    use plimsoll_proto::v1::{Rung, Source};
-
-    use super::*;
-
-    #[test]
-    fn an_explanation_lists_the_attempts() {
-        let used = UsedAttempt {
-            attempt: "a".to_owned(),
-            rung: Rung::Package.into(),
-            weight: 0.5,
-            need_bytes: 1 << 30,
-            censored: true,
-            build_jobs: Some(4),
-            wall_ms: 61_000,
-            measured_bytes: 1 << 29,
-            incomplete: Source::Unspecified.into(),
-        };
-        let by_processes = UsedAttempt { incomplete: Source::ProcessTree.into(), ..used.clone() };
-        let listed = ExplainResponse { attempts: vec![by_processes], ..ExplainResponse::default() };
-        assert!(render_explanation(&listed).contains("  this package  a, measured by processes\n"));
-        let explained = ExplainResponse { attempts: vec![used; 22], ..ExplainResponse::default() };
-        let text = render_explanation(&explained);
-        let row = "\n  50 %  >1.00 GiB  >512 MiB     -j4    1 min 1 s  this package  a\n";
-        assert!(text.contains(row), "{text}");
-        assert!(
-            text.contains("and 2 more, lighter ones") && text.contains("> is an attempt that memory stopped")
-        );
-        assert!(render_explanation(&ExplainResponse::default()).ends_with("no attempt was used\n"));
-    }
-}

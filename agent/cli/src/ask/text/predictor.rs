@@ -93,4 +93,16 @@ pub(super) fn attempts_words(count: u32) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_is_the_sentence_that_the_page_and_the_report_say() {
+        for (kind, quantity) in reasons::examples() {
+            let sentence = reasons::sentence(kind, &quantity);
+            let row = format!("{:<15}{:<12} {sentence}", kind.as_str(), kind.shown(quantity.value));
+            let text = render_prediction(&reasons::prediction_of(kind, &quantity));
+            assert!(text.starts_with(&format!("{}\n", row.trim_end())), "{row:?} in {text}");
+        }
+    }
+}

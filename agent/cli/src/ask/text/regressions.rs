@@ -11,7 +11,7 @@ use plimsoll_proto::{
     v1::{ChangeKind, FailureGroup, GetStatsResponse, MixedNeed, Regression},
 };
 
-use super::table::render_facts;
+use super::table::{NameAt, render_facts};
 use crate::ask::{
     numbers,
     terminal_style::{Paint, TerminalStyle},
@@ -24,7 +24,11 @@ const SHOWN_ROWS: usize = 10;
 pub(in crate::ask) fn finding_sections(stats: &GetStatsResponse, look: TerminalStyle) -> String {
     let table = |head: &str, facts: &FactTable, rest: &str| match facts.rows.len() {
         0 => String::new(),
-        all => section_head(head, look) + &render_facts(facts, SHOWN_ROWS, look) + &more_line(all, rest),
+        all => {
+            section_head(head, look)
+                + &render_facts(facts, NameAt::End, SHOWN_ROWS, look)
+                + &more_line(all, rest)
+        }
     };
     regressions_section(&stats.regressions, look)
         + &mixed_section(&stats.mixed, look)
@@ -61,17 +65,13 @@ fn regressions_section(regressions: &[Regression], look: TerminalStyle) -> Strin
     }
     let mut text = section_head("needs that have moved (the most expensive first)", look);
     for moved in regressions.iter().take(SHOWN_ROWS) {
-        let how = match moved.kind() {
-            ChangeKind::Drift => "little by little since",
-            ChangeKind::Back => "back since",
-            ChangeKind::Step | ChangeKind::Unspecified => "since",
-        };
         let (before, now) = (numbers::bytes(moved.before_bytes), numbers::bytes(moved.now_bytes));
         let paint = if moved.factor > 1.0 { Paint::Bad } else { Paint::Good };
         let _written = writeln!(
             text,
-            "{}  {before} -> {now}, {how} attempt {} ({}, {} GiB·h)",
+            "{}  {before} -> {now}, {} {} ({}, {} GiB·h)",
             look.paint(paint, &format!("{:>8}", figures::times(moved.factor))),
+            sums::moved_since_words(moved),
             clean(&moved.attempt),
             sums::moved_over_words(moved),
             figures::signed(moved.extra_gib_hours)
@@ -125,81 +125,4 @@ fn failures_section(groups: &[FailureGroup], look: TerminalStyle) -> String {
         let _written = writeln!(text, "{count}  {cause}: {packages}; {retries}\n          {line}");
     }
     text + &more_line(groups.len(), "with fewer failures")
-}
-
-#[cfg(test)]
-mod tests {
-    use plimsoll_proto::v1::{Flaky, Variable};
-
-    use super::*;
-
-    #[test]
-    fn a_need_that_moved_is_shown_in_words() {
-        let step = Regression {
-            key: "zlib@1.3 \u{1b}[31m".to_owned(),
-            kind: ChangeKind::Step.into(),
-            attempt: "gitlab.com:7".to_owned(),
-            factor: 2.5,
-            before_bytes: 1 << 30,
-            now_bytes: 5 << 29,
-            attempts_before: 8,
-            attempts_since: 3,
-            changed: "version 1.2 -> 1.3".to_owned(),
-            extra_gib_hours: 1.5,
-            ..Regression::default()
-        };
-        let more = vec![Regression { changed: String::new(), ..step.clone() }; SHOWN_ROWS];
-        let stats = GetStatsResponse { regressions: [vec![step], more].concat(), ..Default::default() };
-        let text = finding_sections(&stats, TerminalStyle::default());
-        let line = "   2.5 ×  1.00 GiB -> 2.50 GiB, since attempt gitlab.com:7 (8 attempts before, 3 since, +1.5 GiB·h)\n";
-        assert!(text.contains(line), "{text}");
-        assert!(
-            text.contains("          zlib@1.3 \\u{1b}[31m; with it changed: version 1.2 -> 1.3\n"),
-            "{text}"
-        );
-        assert!(text.contains("; nothing in the key changed with it\n"), "{text}");
-        assert!(text.ends_with("and 1 more that cost less (all with -o json)\n"), "{text}");
-    }
-
-    #[test]
-    fn failures_have_their_line_and_what_their_retries_cost() {
-        let group = FailureGroup {
-            cause: plimsoll_proto::v1::Cause::Deterministic.into(),
-            failure_line: "x.c:3: error: \u{9b}no".to_owned(),
-            attempts: 7,
-            packages: vec!["zlib".to_owned(), "hdf5".to_owned()],
-            packages_total: 3,
-            retried: 4,
-            passed: 1,
-            retries_gib_hours: 1.5,
-            ..FailureGroup::default()
-        };
-        let stats = GetStatsResponse { failures: vec![group], ..Default::default() };
-        let text = finding_sections(&stats, TerminalStyle::default());
-        let row = "       7  the build itself fails: zlib, hdf5 and 1 more; 4 retries, 1 passed, 1.5 GiB·h asked for\n          x.c:3: error: \\u{9b}no\n";
-        assert!(text.contains(row), "{text}");
-    }
-
-    #[test]
-    fn what_varies_and_what_goes_away_are_tables() {
-        let variable = Variable {
-            package: "llvm".to_owned(),
-            attempts: 9,
-            variation: 0.42,
-            need_min_bytes: 1 << 30,
-            need_max_bytes: 3 << 30,
-        };
-        let flaky = Flaky {
-            key: "zlib@1.3".to_owned(),
-            signature_line: "connection \u{9b}reset".to_owned(),
-            retried: 4,
-            passed: 3,
-            ..Flaky::default()
-        };
-        let stats = GetStatsResponse { variable: vec![variable], flaky: vec![flaky], ..Default::default() };
-        let text = finding_sections(&stats, TerminalStyle::default());
-        assert!(text.contains("     42 %   1.00 GiB  3.00 GiB         9  llvm\n"), "{text}");
-        assert!(text.contains("      4    75 %  connection \\u{9b}reset  zlib@1.3\n"), "{text}");
-        assert_eq!(finding_sections(&GetStatsResponse::default(), TerminalStyle::default()), "");
-    }
 }

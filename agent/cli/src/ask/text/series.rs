@@ -95,48 +95,17 @@ fn moments(series: &[Sample], summary: &Summary, cells: usize) -> Vec<SeriesPoin
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_proto::v1::Resources;
-
     use super::*;
 
     fn sample(elapsed_ms: u64, need_bytes: u64, cpu_usec: u64) -> Sample {
         Sample { elapsed_ms, need_bytes, cpu_usec, oom_kill: Some(0), ..Sample::default() }
     }
 
-    fn drawn(series: &[Sample], limit: Option<u64>, colour: bool) -> String {
-        let resources = Some(Resources { memory_limit_bytes: limit, ..Resources::default() });
-        series_lines(
-            series,
-            &Summary { resources, ..Summary::default() },
-            TerminalStyle { columns: None, colour },
-        )
-    }
-
-    #[test]
-    fn memory_is_drawn_against_its_limit_with_what_happened() {
-        let mut series = vec![
-            sample(1000, 1 << 30, 2_000_000),
-            sample(2000, 2 << 30, 3_000_000),
-            sample(3000, 4 << 30, 3_500_000),
-        ];
-        series[2].oom_kill = Some(1);
-        series[1].starved_ms = Some(10);
-        let text = drawn(&series, Some(4 << 30), false);
-        let expected = "need        ▂▄█  full height: the limit, 4.00 GiB\n             \
-                        ~×  × killed for memory, ~ starved\n\
-                        cpu         █▄▂  full height: 2 cores\n            \
-                        0  3.0 s\n";
-        assert_eq!(text, expected);
-        assert!(drawn(&series, Some(4 << 30), true).contains("▂▄\u{1b}[31m█\u{1b}[0m"));
-        assert!(drawn(&series, None, false).contains("full height: 4.00 GiB"));
-        assert_eq!(drawn(&[], None, false), "");
-    }
-
     #[test]
     fn a_drawing_is_straight_in_time_also_where_samples_are_dense() {
         let dense = (1..=50).map(|n| sample(n * 20, 8, 0));
         let series: Vec<Sample> = dense.chain((2..=60).map(|n| sample(n * 1000, 1, 0))).collect();
-        let text = drawn(&series, None, false);
+        let text = series_lines(&series, &Summary::default(), TerminalStyle::default());
         let blocks = text.lines().next().unwrap().matches('█').count();
         assert_eq!(blocks, 1, "one of sixty seconds: {text}");
     }

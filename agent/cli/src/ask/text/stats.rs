@@ -176,6 +176,3 @@ pub(in crate::ask) fn over_time(steps: &[Step], step_ms: u64, look: TerminalStyl
     }
     text
 }
-
-#[cfg(test)]
-mod tests;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use plimsoll_proto::{
     evidence::cause_name,
     figures, sums,
-    v1::{Calibration, CauseCount, StatsTotals, WouldHaveBeen},
+    v1::{Calibration, Cause, StatsTotals, WouldHaveBeen},
 };
 
 use super::titled_line;
@@ -32,7 +32,7 @@ pub(super) fn totals_lines(sums: &StatsTotals, currency: &str, look: TerminalSty
             figures::counted_as(*retries, "was a retry", "were retries")
         ),
     );
-    let failures = by_cause(&sums.causes);
+    let failures = by_cause(sums::failures_by_cause(sums));
     if !failures.is_empty() {
         text.push_str(&titled_line("failures", &look.paint(Paint::Bad, &failures)));
     }
@@ -70,9 +70,9 @@ pub(super) fn totals_lines(sums: &StatsTotals, currency: &str, look: TerminalSty
     text
 }
 
-/// Failures by cause, the most frequent cause first.
-fn by_cause(counts: &[CauseCount]) -> String {
-    let mut counts: Vec<_> = sums::failures_by_cause(counts).collect();
+/// Counts by cause, the most frequent cause first.
+fn by_cause(counts: impl Iterator<Item = (Cause, u64)>) -> String {
+    let mut counts: Vec<_> = counts.collect();
     counts.sort_by_key(|(_, failures)| std::cmp::Reverse(*failures));
     let parts =
         counts.into_iter().map(|(cause, failures)| format!("{} {}", cause_name(cause), count(failures)));
@@ -80,7 +80,7 @@ fn by_cause(counts: &[CauseCount]) -> String {
 }
 
 fn retries_line(sums: &StatsTotals) -> Option<String> {
-    let of = by_cause(&sums.retries_by_cause);
+    let of = by_cause(sums::counts_by_cause(&sums.retries_by_cause));
     let mut parts = Vec::new();
     if !of.is_empty() {
         parts.push(format!("after: {of}"));
@@ -160,107 +160,4 @@ pub(in crate::ask) fn would_have_been(would: &WouldHaveBeen, currency: &str) -> 
     }
     let _written = write!(text, ", {}", sums::memory_failures_with_predictions(would));
     Some(text)
-}
-
-#[cfg(test)]
-mod tests {
-    use plimsoll_proto::v1::Cause;
-
-    use super::*;
-
-    #[test]
-    fn parts_of_what_was_asked_for_have_its_unit() {
-        let asked = 0.19 / 1024.0;
-        let sums = StatsTotals {
-            attempts: 1,
-            memory_asked_gib_hours: asked,
-            memory_used_of_asked_gib_hours: asked * 0.6,
-            memory_wasted_gib_hours: asked * 0.4,
-            succeeded: 1,
-            ..StatsTotals::default()
-        };
-        let parts = memory_line(&sums);
-        assert!(
-            parts.starts_with("of 0.19 MiB·h asked, 0.11 (60 %) put to use and 0.076 (40 %) wasted; "),
-            "{parts}"
-        );
-    }
-
-    /// Totals in which everything is known.
-    fn full() -> StatsTotals {
-        let cause = |cause: Cause, count| CauseCount { cause: cause.into(), count };
-        StatsTotals {
-            attempts: 1234,
-            succeeded: 1200,
-            failed: 34,
-            retries: 8,
-            causes: vec![cause(Cause::Infra, 4), cause(Cause::ToolOom, 30)],
-            retries_by_cause: vec![cause(Cause::Infra, 4)],
-            retries_avoided: 3,
-            retries_helped: 2,
-            cpu_asked_core_hours: 8.0,
-            cpu_used_of_asked_core_hours: 2.0,
-            cpu_wasted_core_hours: 6.0,
-            need_over_ask_mean: 0.31,
-            need_over_ask_max: 1.2,
-            needed_above_ask: 12,
-            asked_money: 45.0,
-            wasted_money: 12.3,
-            calibration: Some(Calibration {
-                attempts: 1000,
-                within_limit: 971,
-                within_request: 800,
-                request_attempts: 1000,
-                timed: 100,
-                within_wall_p95: 95,
-                error_log2_mean: 1.0,
-            }),
-            would_have_been: Some(WouldHaveBeen {
-                attempts: 1000,
-                asked_gib_hours: 100.0,
-                predicted_gib_hours: 40.0,
-                failed: 30,
-                would_fail: 3,
-                asked_money: 45.0,
-                predicted_money: 20.0,
-                not_known: 0,
-            }),
-            ..StatsTotals::default()
-        }
-    }
-
-    #[test]
-    fn each_thing_that_is_known_has_a_line_and_the_rest_has_none() {
-        let text = totals_lines(&full(), "EUR", TerminalStyle::default());
-        for line in [
-            "attempts    1,234: 1,200 succeeded, 34 failed, 0 lost; 8 were retries\n",
-            "failures    tool's own memory limit 30, infrastructure 4\n",
-            "retries     after: infrastructure 4; 2 helped; 3 were not made because a verdict said no\n",
-            "cpu         of 8 core·h asked, 2 (25 %) put to use and 6 wasted\n",
-            "need / ask  31 % on average; 12 attempts needed more than they asked for, the highest 1.2 ×\n",
-            "money       of 45 EUR, 12.3 EUR (27 %) wasted\n",
-            "predicted   1,000 attempts: 97.1 % stayed within the limit, 80.0 % within the request, \
-             95.0 % within the time for 95 %; limit and need differ by a factor of 2 on average\n",
-            "would be    with the predicted sizes of 1,000 attempts: 40 instead of 100 GiB·h asked \
-             (20 EUR instead of 45 EUR), 3 instead of 30 failures for memory\n",
-        ] {
-            assert!(text.contains(line), "{line:?} in {text}");
-        }
-        let plain = totals_lines(
-            &StatsTotals { attempts: 1, causes: full().causes, ..StatsTotals::default() },
-            "",
-            TerminalStyle::default(),
-        );
-        let names: Vec<&str> = plain.lines().filter_map(|line| line.split("  ").next()).collect();
-        assert_eq!(names, ["attempts", "failures", "time", "memory"]);
-    }
-    #[test]
-    fn failures_without_a_known_need_are_not_counted_as_prevented() {
-        let would =
-            WouldHaveBeen { attempts: 40, failed: 30, would_fail: 3, not_known: 12, ..Default::default() };
-        let sums = StatsTotals { attempts: 40, would_have_been: Some(would), ..StatsTotals::default() };
-        let parts = "at least 3 instead of 30 failures for memory (12 of them not known: stopped below the predicted limit)\n";
-        let text = totals_lines(&sums, "", TerminalStyle::default());
-        assert!(text.contains(parts), "{text}");
-    }
 }

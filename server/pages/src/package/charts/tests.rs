@@ -40,7 +40,7 @@ fn a_curve_over_build_jobs_is_drawn_with_its_limit_beside_its_numbers() {
         reason: "1 GiB for each job".to_owned(),
         ..JobsCurve::default()
     };
-    let chart = jobs_chart(&curve);
+    let chart = jobs_chart(&curve, &ReaderChoice::default());
     assert_eq!((&chart.x, &chart.y), (&Axis::whole(1, 4), &Axis::from_zero(6.0, "GiB")));
     let lines = chart.layers.iter().filter_map(|layer| match layer {
         Layer::Line { tone, points } => Some((*tone, points.clone())),
@@ -63,7 +63,7 @@ fn a_curve_over_build_jobs_is_drawn_with_its_limit_beside_its_numbers() {
         assert!(drawn.contains(part), "{part} is not in {drawn}");
     }
     let far = JobsCurve { memory_limit_bytes: Some(500 << 30), ..curve };
-    let chart = jobs_chart(&far);
+    let chart = jobs_chart(&far, &ReaderChoice::default());
     assert_eq!(
         (chart.legend.len(), &chart.y),
         (2, &Axis::from_zero(6.0, "GiB")),
