@@ -3,7 +3,13 @@
 
 use plimsoll_proto::evidence::source_in_words;
 
-use super::{finding::Clue, rule::Sign, rule_match::RuleMatch, rule_records};
+use super::{
+    failure_order::{may_be_overcome, may_follow},
+    finding::Clue,
+    rule::Sign,
+    rule_match::RuleMatch,
+    rule_records,
+};
 use crate::domain::{
     Cause, EvidenceSource as Source, Exit, LogOrder, Millis, OomOrigin, Outcome, RecordedCause, Summary,
     WeighedWords,
@@ -236,10 +242,16 @@ pub(super) fn exit_clue(exit: Exit, kills: Option<u64>) -> Option<Clue> {
 /// Clues from the log, strongest first. Equally strong lines keep the order that [`join`](mod@super::join) gives them.
 ///
 /// A line counts once, by the strongest rule that matches it. There is one exception: a line that shows both a fault outside and a failure
-/// of the build itself gives two clues, so that the verdict does not rule out the build.
+/// of the build itself gives two clues, so that the verdict does not rule out the build. A failure whose every line may follow from a fault
+/// outside that came before it is weak.
 pub(super) fn log_clues(hits: &[RuleMatch<'_>], measured: Option<&Summary>) -> Vec<Clue> {
     let mut by_rank: Vec<&RuleMatch<'_>> = hits.iter().collect();
     by_rank.sort_by_key(|hit| rank_hit(hit));
+    let is_alone = |hit: &RuleMatch<'_>| may_be_overcome(hit.rule) && hit.log_order == LogOrder::Alone;
+    let has_fault = hits.iter().any(is_alone);
+    let follows = |hit: &RuleMatch<'_>| {
+        has_fault && !hit.rule.own && [&hit.line, &hit.first_line].iter().all(|line| may_follow(line))
+    };
     let is_own = |hit: &RuleMatch<'_>| hit.rule.cause == Cause::Deterministic && !hit.rule.weak;
     let mut once: Vec<&RuleMatch<'_>> = Vec::new();
     for hit in by_rank {
@@ -248,7 +260,10 @@ pub(super) fn log_clues(hits: &[RuleMatch<'_>], measured: Option<&Summary>) -> V
             once.push(hit);
         }
     }
-    once.into_iter().map(|hit| line_clue(hit, measured)).collect()
+    let clue = |hit: &RuleMatch<'_>| line_clue(hit, measured);
+    once.into_iter()
+        .map(|hit| if is_own(hit) && follows(hit) { as_weak(clue(hit)) } else { clue(hit) })
+        .collect()
 }
 
 /// Rank of a matching line: the lowest decides. After a full disk or a killed compiler, tools report further errors of their own, so lines

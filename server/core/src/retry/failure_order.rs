@@ -26,7 +26,7 @@ const JOB_TAKEN_LINE: &str = "ERROR: Job failed (system failure)";
 /// Matches a line which reports that a download succeeded.
 static DOWNLOAD_SUCCEEDED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
-        r"(?i-u:\b(downloaded|fetched|retrieved|cloned|saved|unpacked|extracted)\b|pull complete|objects: +100%",
+        r"(?i-u:^done [0-9]|\b(downloaded|fetched|retrieved|cloned|saved|unpacked|extracted)\b|pull complete|objects: +100%",
         r"|\[100%\] +[0-9.]+ ?[kmg]?i?b\b|\b200 OK\b",
         r"|\b(attempt|retry|retried|try|mirror|download|fetch|connection)\b.*\b(succeeded|successful|success|ok|done|complete|completed|restored|established)\b",
         r"|\b(succeeded|successfully|recovered)\b.*\b(attempt|retry|try|mirror|download|fetch|connection)\b)"
@@ -52,7 +52,7 @@ static PHASE_BEGINS: LazyLock<Option<Regex>> =
 static DOWNLOAD_CONSEQUENCES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i-u:no such|not found|could not find|can't find|cannot find (-l|package|module|crate)|cannot (open|stat)|can't open",
-        r"|no module named|no rule to make|does not exist|missing|unable to locate|unmet|installation candidate|unresolved import|undeclared crate|unlinked crate",
+        r"|no (module|package|library) (named|called)|no rule to make|does not exist|missing|unable to locate|unmet|installation candidate|unresolved import|undeclared crate|unlinked crate",
         r"|linker command failed|final link failed|skipped due to earlier|is not in (std|GOROOT)|unable to select packages|download|fetch|network|resolve host|connect)"
     ))
     .ok()
@@ -76,6 +76,15 @@ struct OutsideFault {
     considered: bool,
     /// What the lines of the fault read so far report.
     lines: FaultLines,
+}
+
+/// How a line of a fault stands to the failures of the build after it.
+#[derive(Debug, Clone, Copy)]
+struct FaultOrder {
+    /// The line only may show a fault: no failure of the build decides whether it was overcome, a new phase of rpmbuild does.
+    is_vague: bool,
+    is_overcome: bool,
+    is_runner_report: bool,
 }
 
 /// What the lines of a fault that were read so far report.
@@ -126,13 +135,22 @@ impl OrderReader {
     /// Reads the line before those read so far. `rules`: the rules that match it, with their indexes; `tries_again`: whether it only
     /// reports that a tool retries.
     pub(super) fn read(&mut self, line: &str, rules: &[(usize, &Rule)], tries_again: bool) {
-        rules
-            .iter()
-            .filter(|(_, rule)| is_vague(rule))
-            .for_each(|(place, _)| self.note_vague_fault(*place, tries_again));
+        let vague = FaultOrder {
+            is_vague: true,
+            is_overcome: self.phase == ReadPhase::Earlier,
+            is_runner_report: false,
+        };
+        let clear = FaultOrder {
+            is_vague: false,
+            is_overcome: self.has_own_failure,
+            is_runner_report: line.starts_with(JOB_TAKEN_LINE),
+        };
+        for (place, _) in rules.iter().filter(|(_, rule)| is_vague(rule)) {
+            self.note_fault(*place, tries_again, vague);
+        }
         let mut outside = rules.iter().filter(|(_, rule)| may_be_overcome(rule)).peekable();
         if outside.peek().is_some() {
-            outside.for_each(|(place, _)| self.note_fault(*place, line, tries_again));
+            outside.for_each(|(place, _)| self.note_fault(*place, tries_again, clear));
             return;
         }
         let fails = |weak: bool| {
@@ -159,53 +177,29 @@ impl OrderReader {
         }
     }
 
-    fn note_fault(&mut self, rule: usize, line: &str, tries_again: bool) {
-        if let Some(known) = self.faults.iter_mut().find(|trouble| trouble.rule == rule) {
-            known.tool_failed = false;
-            if !tries_again {
-                known.lines = FaultLines::Open;
-            }
-            return;
-        }
-        let order = if self.has_own_failure { LogOrder::Overcome } else { LogOrder::Alone };
-        let is_taken = line.starts_with(JOB_TAKEN_LINE);
-        let is_over = tries_again && self.afterwards == FollowingLine::WentOn;
-        let lines = if is_over { FaultLines::Overcome } else { FaultLines::Open };
-        self.faults.push(OutsideFault {
-            rule,
-            log_order: order,
-            tool_failed: false,
-            is_runner_report: is_taken,
-            considered: self.has_own_failure,
-            lines,
-        });
-    }
-
-    /// Records a line that may show a fault outside the build. Such a fault was overcome if rpmbuild began another phase after it, or if a
-    /// tool only reports that it retries and the build went on.
-    fn note_vague_fault(&mut self, rule: usize, tries_again: bool) {
+    /// Records a line that may show a fault outside the build. What a tool only reports that it retries was overcome once the build went on.
+    fn note_fault(&mut self, rule: usize, tries_again: bool, order: FaultOrder) {
         if let Some(known) = self.faults.iter_mut().find(|fault| fault.rule == rule) {
+            known.tool_failed &= order.is_vague;
             if !tries_again {
                 known.lines = FaultLines::Open;
             }
             return;
         }
-        let order = if self.phase == ReadPhase::Earlier { LogOrder::Overcome } else { LogOrder::Alone };
         let is_over = tries_again && self.afterwards == FollowingLine::WentOn;
-        let lines = if is_over { FaultLines::Overcome } else { FaultLines::Open };
         self.faults.push(OutsideFault {
             rule,
-            log_order: order,
+            log_order: if order.is_overcome { LogOrder::Overcome } else { LogOrder::Alone },
             tool_failed: false,
-            is_runner_report: false,
-            considered: true,
-            lines,
+            is_runner_report: order.is_runner_report,
+            considered: order.is_vague || order.is_overcome,
+            lines: if is_over { FaultLines::Overcome } else { FaultLines::Open },
         });
     }
 
     /// Records a line that shows a failure of the build itself. `own`: an error in the sources.
     fn note_own_failure(&mut self, line: &str, own: bool) {
-        let may_follow = matches_form(&DOWNLOAD_CONSEQUENCES, line);
+        let may_follow = may_follow(line);
         self.unless_fetched = true;
         self.unless_tests |= !may_follow;
         if !may_follow {
@@ -228,9 +222,14 @@ impl OrderReader {
     }
 }
 
+/// Whether the line may follow from a download that failed before it.
+pub(super) fn may_follow(line: &str) -> bool {
+    matches_form(&DOWNLOAD_CONSEQUENCES, line)
+}
+
 /// Whether a rule matches a fault that a build may overcome, or meet only after it failed, such as a refused connection. False for a fault
 /// of the machine: everything fails after it.
-fn may_be_overcome(rule: &Rule) -> bool {
+pub(super) fn may_be_overcome(rule: &Rule) -> bool {
     matches!(rule.cause, Cause::Infra | Cause::Contention) && !rule.weak && !rule.place
 }
 

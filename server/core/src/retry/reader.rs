@@ -199,6 +199,7 @@ pub(super) mod tests {
             ),
             (r#"{"msg": "cut off in the mid"#, "cut off in the mid"),
             (r#"  "message": "API rate limit exceeded","#, "API rate limit exceeded"),
+            (r#"build-7 stderr: {"level":"error","msg":"disk is full"}"#, "disk is full"),
         ] {
             assert_eq!(json_message(line).as_deref(), Some(message));
         }
@@ -209,6 +210,9 @@ pub(super) mod tests {
             "int f() { return 1; }",
             "\"name\": \"x\"",
             "\"a\" is no message: \"msg\": \"x\"",
+            "sent \"a\" as {\"msg\": \"x\"}",
+            "sent {\"msg\": \"x\"} again",
+            &format!("{} {{\"msg\": \"x\"}}", "long".repeat(PREFIX_BYTES)),
         ] {
             assert_eq!(json_message(line), None);
         }

@@ -108,6 +108,23 @@ fn what_spack_and_the_runner_put_in_front_of_a_line_hides_nothing() {
     assert_eq!(judged(&code(1, stamped)).cause, Cause::Timeout);
 }
 
+#[test]
+fn a_log_that_says_of_what_limit_an_interrupt_was_counts_before_it() {
+    let memory = "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.";
+    let time = "*** JOB 7 ON n1 CANCELLED AT 2024-01-01T00:00:00 DUE TO TIME LIMIT ***";
+    for (exit, log, cause) in [
+        (130, memory, Cause::Oom),
+        (130, time, Cause::Timeout),
+        (130, "step 4 of 9", Cause::Canceled),
+        (130, "the worker was killed", Cause::Canceled),
+        (130, "curl: (6) Could not resolve host: x", Cause::Canceled),
+        (143, "std::bad_alloc", Cause::Oom),
+        (143, "Process completed with exit code 137.", Cause::Infra),
+    ] {
+        assert_eq!(judged(&code(exit, log)).cause, cause, "{exit} {log}");
+    }
+}
+
 /// The runner's line for a container that was killed for memory.
 const RUNNER: &str =
     "ERROR: Job failed (system failure): Error in container build: exit code: 137, reason: 'OOMKilled'";
