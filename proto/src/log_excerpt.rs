@@ -42,7 +42,7 @@ static LOOKS_LIKE_ERROR: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 /// Matches what is not text in a line: colours, and the NUL bytes of UTF-16.
-static NO_TEXT: LazyLock<Option<Regex>> =
+static NON_TEXT: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?-u)\x1b\[[0-?]*[ -/]*[@-~]|\x00").ok());
 
 /// Reads a log in pieces, in bounded memory, and keeps what is sent of it.
@@ -101,7 +101,7 @@ impl LogExcerpt {
         }
         let kept = 2 * KEPT_BYTES + LINES_MARK.len() + END_MARK.len();
         let cut = end.len().saturating_sub(self.most.saturating_sub(kept));
-        // the end begins with a whole line; of a longer one no part that may be the rest of a secret
+        // the end begins with a whole line: the rest of a cut line may be the rest of a secret, so it is dropped, up to LINE_BYTES
         let line = end.iter().skip(cut).take(LINE_BYTES).position(|byte| b"\n\r".contains(byte));
         let (between, end) = end.split_at((cut + line.map_or(LINE_BYTES, |at| at + 1)).min(end.len()));
         let mut above = self.above.masked(mask);
@@ -191,7 +191,7 @@ impl LinesAbove {
 
 /// Whether a line, as a program wrote it, may say what went wrong.
 fn looks_like_error(line: &[u8]) -> bool {
-    let plain = match NO_TEXT.as_ref().filter(|_| memchr2(b'\x1b', 0, line).is_some()) {
+    let plain = match NON_TEXT.as_ref().filter(|_| memchr2(b'\x1b', 0, line).is_some()) {
         Some(no_text) => no_text.replace_all(line, &b""[..]),
         None => Cow::Borrowed(line),
     };

@@ -210,9 +210,9 @@ pub fn times(factor: f64) -> String {
 }
 
 /// The largest factor that is written as a number.
-pub const MOST_TIMES: f64 = 100.0;
+pub const MAX_SHOWN_FACTOR: f64 = 100.0;
 
-/// Formats the factor between need and request as [`times`] does, but `over 100 ×` above [`MOST_TIMES`], where the number says nothing
+/// Formats the factor between need and request as [`times`] does, but `over 100 ×` above [`MAX_SHOWN_FACTOR`], where the number says nothing
 /// more.
 pub fn times_asked(factor: f64) -> String {
     times_asked_or_more(factor, false)
@@ -220,7 +220,11 @@ pub fn times_asked(factor: f64) -> String {
 
 /// Formats the factor between need and request; if the need is a lower bound: `more than 2.5 ×`.
 pub fn times_asked_or_more(factor: f64, is_lower: bool) -> String {
-    if factor > MOST_TIMES { format!("over {}", times(MOST_TIMES)) } else { bound(&times(factor), is_lower) }
+    if factor > MAX_SHOWN_FACTOR {
+        format!("over {}", times(MAX_SHOWN_FACTOR))
+    } else {
+        bound(&times(factor), is_lower)
+    }
 }
 
 /// A formatted number in a sentence; if it is a lower bound: `more than 114 MiB`.

@@ -82,7 +82,7 @@ pub fn need_of_ask(summary: &Summary) -> Option<f64> {
 /// The need as a share of the requested memory, for a cell of a table: `28 %`, `> 95 %`, `over 100 ×`, a dash.
 pub fn need_of_ask_cell(summary: &Summary) -> String {
     match need_of_ask(summary) {
-        Some(share) if share > figures::MOST_TIMES => figures::times_asked(share),
+        Some(share) if share > figures::MAX_SHOWN_FACTOR => figures::times_asked(share),
         share => figures::cell_bound(share.map(figures::percent), summary.censored),
     }
 }

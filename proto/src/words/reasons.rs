@@ -163,7 +163,7 @@ pub fn confidence(prediction: &Prediction) -> String {
 
 /// A sentence, without its full stop, that says why there are far more build jobs than requested cores. `None` if there are not, or if
 /// something other than earlier builds decided one of the two numbers.
-pub fn jobs_beside_cpu(prediction: &Prediction) -> Option<String> {
+pub fn more_jobs_than_cores_note(prediction: &Prediction) -> Option<String> {
     let of = |kind: SizeKind| {
         let quantity = kind.of(prediction).filter(|quantity| quantity.value > 0)?;
         Some((quantity.value, quantity.basis.as_ref()?))

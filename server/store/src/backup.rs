@@ -106,12 +106,12 @@ impl BackupStream {
     }
 }
 
-/// Writes the archive of a store that no server has open. `tell` gets the bytes of keys and values written so
+/// Writes the archive of a store that no server has open. `on_progress` gets the bytes of keys and values written so
 /// far. Returns the number of entries.
 pub fn write(
     store: &OfflineStore,
     out: &mut impl Write,
-    mut tell: impl FnMut(u64),
+    mut on_progress: impl FnMut(u64),
 ) -> Result<u64, BackupError> {
     if let Some(refused) = store.server_refusal() {
         return Err(BackupError::Refused(refused.to_string()));
@@ -121,7 +121,7 @@ pub fn write(
     let mut done = 0;
     let count = store.each_entry(|entry| {
         done += (entry.key.len() + entry.value.value.len()) as u64;
-        tell(done);
+        on_progress(done);
         let written = packer.add_entries(vec![entry]).and_then(|bytes| out.write_all(&bytes));
         written.map_err(|error| StoreError::Unavailable(format!("the backup cannot be written: {error}")))
     })?;
@@ -129,13 +129,13 @@ pub fn write(
     Ok(count)
 }
 
-/// Writes the archive of a snapshot that is read by nothing else. `tell` gets the bytes of keys and values written so far. Returns the
+/// Writes the archive of a snapshot that is read by nothing else. `on_progress` gets the bytes of keys and values written so far. Returns the
 /// number of entries.
 /// Errors: the store cannot be read, or `out` not be written.
 pub async fn write_snapshot(
     mut snapshot: Snapshot,
     out: &mut impl Write,
-    mut tell: impl FnMut(u64),
+    mut on_progress: impl FnMut(u64),
 ) -> Result<u64, BackupError> {
     let (mut packer, head) = Packer::begin(snapshot.identity());
     out.write_all(&head)?;
@@ -144,7 +144,7 @@ pub async fn write_snapshot(
         count += entries.len() as u64;
         bytes += entries.iter().map(|entry| (entry.key.len() + entry.value.value.len()) as u64).sum::<u64>();
         out.write_all(&packer.add_entries(entries)?)?;
-        tell(bytes);
+        on_progress(bytes);
     }
     out.write_all(&packer.end()?)?;
     Ok(count)

@@ -62,13 +62,13 @@ pub(crate) struct Checker {
     findings: Vec<CheckFinding>,
 }
 
-/// Checks every entry of an open store whose last commit is `last_commit`. Passes each finding to `tell`, and after each entry the number
+/// Checks every entry of an open store whose last commit is `last_commit`. Passes each finding to `on_finding`, and after each entry the number
 /// of bytes read so far to `progress`.
 /// Errors: the store cannot be read.
 pub async fn check_store(
     store: &Store,
     last_commit: u64,
-    mut tell: impl FnMut(CheckFinding),
+    mut on_finding: impl FnMut(CheckFinding),
     mut progress: impl FnMut(u64),
 ) -> Result<CheckReport, StoreError> {
     let mut checker = Checker::new(last_commit);
@@ -77,10 +77,10 @@ pub async fn check_store(
         let (page, gap) = store.scan_past(&[], after.as_deref(), PageLimit::PAGE).await?;
         after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
         for read in gap.map(Err).into_iter().chain(page.entries.into_iter().map(Ok)) {
-            progress(checker.check(read, &mut tell));
+            progress(checker.check(read, &mut on_finding));
         }
         if after.is_none() {
-            return Ok(checker.finish(tell));
+            return Ok(checker.finish(on_finding));
         }
     }
 }
@@ -95,23 +95,23 @@ impl Checker {
     pub(crate) fn check(
         &mut self,
         read: Result<KeyValue, UnreadableRange>,
-        tell: &mut impl FnMut(CheckFinding),
+        on_finding: &mut impl FnMut(CheckFinding),
     ) -> u64 {
         match read {
             Ok(entry) => self.check_entry(&entry),
             Err(gap) => {
                 self.report.unreadable += 1;
-                tell(CheckFinding { key: gap.after.clone(), reason: gap.to_string() });
+                on_finding(CheckFinding { key: gap.after.clone(), reason: gap.to_string() });
             }
         }
-        self.report_findings(tell);
+        self.report_findings(on_finding);
         self.report.bytes
     }
 
     /// Checks the last record of each kind.
-    pub(crate) fn finish(mut self, tell: impl FnMut(CheckFinding)) -> CheckReport {
+    pub(crate) fn finish(mut self, on_finding: impl FnMut(CheckFinding)) -> CheckReport {
         self.finish_records();
-        self.report_findings(tell);
+        self.report_findings(on_finding);
         self.report
     }
 
@@ -186,9 +186,9 @@ impl Checker {
         count_records(self.upstream_tickets.finish::<UpstreamTicket>(), &mut self.findings);
     }
 
-    fn report_findings(&mut self, tell: impl FnMut(CheckFinding)) {
+    fn report_findings(&mut self, on_finding: impl FnMut(CheckFinding)) {
         self.report.damaged += self.findings.len() as u64;
-        self.findings.drain(..).for_each(tell);
+        self.findings.drain(..).for_each(on_finding);
     }
 
     fn add_finding(&mut self, key: &[u8], reason: String) {

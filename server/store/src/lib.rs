@@ -124,15 +124,15 @@ impl Store {
     }
 
     /// Opens a store in a PostgreSQL database, but waits while another server has it open: until that one closes it, or has not beaten for
-    /// six seconds. `tell` gets the address and the start of that server. `None` once `stop` is cancelled: the store is free for others.
+    /// six seconds. `on_holder` gets the address and the start of that server. `None` once `stop` is cancelled: the store is free for others.
     /// Errors: the error names the setting and says what to do.
     #[cfg(feature = "postgres")]
     pub async fn open_postgres_when_free(
         settings: &PostgresSettings,
-        tell: impl Fn(&str) + Send + 'static,
+        on_holder: impl Fn(&str) + Send + 'static,
         stop: &CancellationToken,
     ) -> Result<Option<Self>, PostgresError> {
-        Ok(PostgresStore::open_when_free(settings, tell, stop).await?.map(Self::Postgres))
+        Ok(PostgresStore::open_when_free(settings, on_holder, stop).await?.map(Self::Postgres))
     }
 
     /// Opens a store in a PostgreSQL database as it is now, to read it: commits are refused, and a server goes on writing. Until it is

@@ -182,12 +182,12 @@ pub async fn load_pods(store: &Store, take: impl FnMut(JobPod) + Send) -> Result
     load(store, KeyKind::Pod, take, &mut log_unreadable).await
 }
 
-/// Passes every record of a kind to `take`, sorted by key, and every unreadable range of keys to `tell`.
+/// Passes every record of a kind to `take`, sorted by key, and every unreadable range of keys to `on_unreadable`.
 pub(super) async fn load<T, F>(
     store: &Store,
     kind: KeyKind,
     mut take: F,
-    tell: &mut (dyn FnMut(UnreadableRange) + Send),
+    on_unreadable: &mut (dyn FnMut(UnreadableRange) + Send),
 ) -> Result<LoadReport, StoreError>
 where
     T: Record + Send + 'static,
@@ -199,7 +199,7 @@ where
     let (mut page, mut gap) = store.scan_past(&prefix, None, PageLimit::PAGE).await?;
     loop {
         unreadable += u64::from(gap.is_some());
-        gap.take().map(&mut *tell).unwrap_or_default();
+        gap.take().map(&mut *on_unreadable).unwrap_or_default();
         let after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
         // three stages overlap: reading the next page, decoding this page, and using the records of the page
         // before

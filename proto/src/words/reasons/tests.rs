@@ -81,7 +81,7 @@ fn many_jobs_beside_few_cores_are_explained() {
                 Basis { rung: rung.into(), attempts: 3, bound: bound.to_string(), ..Basis::default() };
             Some(Quantity { value, basis: Some(basis) })
         };
-        jobs_beside_cpu(&Prediction {
+        more_jobs_than_cores_note(&Prediction {
             build_jobs: sized(jobs, Rung::Exact, bound),
             cpu_request_millicores: sized(millicores, rung, bound),
             ..Prediction::default()

@@ -30,39 +30,39 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     access::identity::{
-        Access, AccessFile, Bound, Denied, ExceededBound, FetchedKeys, Identity, Origin, Roles, Sources,
-        Usages, bearer,
+        Access, AccessFile, Bound, Denied, ExceededBound, FetchedKeys, Identity, KeySetSource, Roles,
+        Sources, Usages, bearer,
     },
     runtime::{
         audit::AUDIT,
         clock::Clock,
         metrics::{KindLabel, Metrics},
         reload,
-        reload::{FileStamp, Kept},
+        reload::{FileStamp, ReloadedValue},
     },
 };
 
 /// Name of the setting with the access file, for messages.
-const WHAT: &str = "access_file";
+const SETTING_NAME: &str = "access_file";
 /// Most refusals that are logged in one second. All of them are counted.
-const LOGGED: u64 = 10;
+const MAX_LOGGED_REFUSALS: u64 = 10;
 
 /// A file, with its state on disk when it was read; `None` if the state could not be read.
-type Look = (PathBuf, Option<FileStamp>);
+type StampedFile = (PathBuf, Option<FileStamp>);
 
 /// Fetched key sets, by origin.
-type Origins = HashMap<Origin, Arc<FetchedKeys>>;
+type Origins = HashMap<KeySetSource, Arc<FetchedKeys>>;
 
 /// The access rules in force. Cheap to clone; clones share the state. Without an access file every
 /// caller may do everything.
 #[derive(Debug, Clone)]
-pub(crate) struct Guard(Arc<Shared>);
+pub(crate) struct Guard(Arc<GuardState>);
 
 #[derive(Debug)]
-struct Shared {
+struct GuardState {
     file: Option<PathBuf>,
     /// The access rules; `None` if there is no access file, so that callers need no identity.
-    kept: Kept<Option<Access>, Vec<Look>>,
+    kept: ReloadedValue<Option<Access>, Vec<StampedFile>>,
     /// Keys of the issuers in force, if they are fetched.
     origins: Mutex<Origins>,
     origins_changed: Notify,
@@ -81,14 +81,14 @@ impl Guard {
     /// Errors: the access file, or a file that it names, cannot be read or is invalid.
     pub(crate) fn open(file: Option<PathBuf>, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
         let usages = Usages::default();
-        let read = file.as_deref().map(|path| Read::new(path, &Origins::new(), &usages));
-        let Read { access, stamps, origins } = match read {
+        let read = file.as_deref().map(|path| AccessFileContent::new(path, &Origins::new(), &usages));
+        let AccessFileContent { access, stamps, origins } = match read {
             Some(read) => read,
-            None => Read { access: Ok(None), stamps: Vec::new(), origins: Origins::new() },
+            None => AccessFileContent { access: Ok(None), stamps: Vec::new(), origins: Origins::new() },
         };
-        Ok(Self(Arc::new(Shared {
+        Ok(Self(Arc::new(GuardState {
             file,
-            kept: Kept::new(WHAT, Arc::new(access.context(WHAT)?), stamps),
+            kept: ReloadedValue::new(SETTING_NAME, Arc::new(access.context(SETTING_NAME)?), stamps),
             origins: Mutex::new(origins),
             origins_changed: Notify::new(),
             usages,
@@ -155,7 +155,7 @@ impl Guard {
     fn may_log(&self, now: u64) -> bool {
         let next = |before: u64| if before >> 32 == now { before + 1 } else { now << 32 | 1 };
         let before = self.0.logged.fetch_update(Relaxed, Relaxed, |before| Some(next(before)));
-        before.is_ok_and(|before| next(before) & u64::from(u32::MAX) <= LOGGED)
+        before.is_ok_and(|before| next(before) & u64::from(u32::MAX) <= MAX_LOGGED_REFUSALS)
     }
 
     /// Counts one request against the caller's rate.
@@ -197,7 +197,7 @@ impl Guard {
     /// Errors: the signal handler cannot be installed.
     pub(crate) async fn watch(self, end: CancellationToken) -> anyhow::Result<()> {
         let keys = rotate::keep_all_keys(Arc::clone(&self.0), end.clone());
-        let files = reload::watch_files(WHAT, end, move |asked| self.reload_if_changed(asked));
+        let files = reload::watch_files(SETTING_NAME, end, move |asked| self.reload_if_changed(asked));
         tokio::try_join!(files, keys).map(|_both| ())
     }
 
@@ -213,11 +213,11 @@ impl Guard {
     pub(crate) fn reload_if_changed(&self, asked: bool) {
         let Some(path) = &self.0.file else { return };
         self.report_callers();
-        let Shared { kept, origins, usages, metrics, .. } = &*self.0;
-        let stamps = |known: &Vec<Look>| known.iter().map(|(path, _)| stamp(path)).collect();
-        let read = |stamps: &mut Vec<Look>| {
+        let GuardState { kept, origins, usages, metrics, .. } = &*self.0;
+        let stamps = |known: &Vec<StampedFile>| known.iter().map(|(path, _)| stamp(path)).collect();
+        let read = |stamps: &mut Vec<StampedFile>| {
             let mut origins = origins.lock().unwrap_or_else(PoisonError::into_inner);
-            let read = Read::new(path, &origins, usages);
+            let read = AccessFileContent::new(path, &origins, usages);
             *stamps = read.stamps;
             let access = read.access?;
             *origins = read.origins;
@@ -234,14 +234,14 @@ impl Guard {
 }
 
 /// The result of reading the access file.
-struct Read {
+struct AccessFileContent {
     access: anyhow::Result<Option<Access>>,
     /// States of all files that were read, taken before reading.
-    stamps: Vec<Look>,
+    stamps: Vec<StampedFile>,
     origins: Origins,
 }
 
-impl Read {
+impl AccessFileContent {
     /// Reads the access file. Keys in `known` are not fetched again.
     fn new(path: &Path, known: &Origins, usages: &Usages) -> Self {
         let mut stamps = vec![stamp(path)];
@@ -257,7 +257,7 @@ impl Read {
             text(&beside(named)).map_err(|error| format!("cannot be read: {}", error.root_cause()))
         };
         let origins = Mutex::new(Origins::new());
-        let fetched = |mut origin: Origin| {
+        let fetched = |mut origin: KeySetSource| {
             for named in [&mut origin.ca_file, &mut origin.bearer_file].into_iter().flatten() {
                 *named = beside(named);
             }
@@ -273,7 +273,7 @@ impl Read {
 }
 
 /// The state of a file on disk; `None` if it cannot be read.
-fn stamp(path: &Path) -> Look {
+fn stamp(path: &Path) -> StampedFile {
     (path.to_owned(), reload::stamp(path).ok())
 }
 

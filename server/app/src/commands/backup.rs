@@ -76,10 +76,12 @@ impl Backup {
         let mut target = Target::open(&self.file)?;
         let mut progress = Progress::new();
         let whole = store.as_ref().map_or(0, OfflineStore::bytes_on_disk);
-        let tell = |bytes| progress.bytes("backup", bytes, whole);
+        let on_progress = |bytes| progress.bytes("backup", bytes, whole);
         let written = match &store {
-            Some(store) => backup::write(store, &mut target, tell).map(|_entries| ()).map_err(Into::into),
-            None => self.fetch(config, &mut target, tell),
+            Some(store) => {
+                backup::write(store, &mut target, on_progress).map(|_entries| ()).map_err(Into::into)
+            }
+            None => self.fetch(config, &mut target, on_progress),
         };
         progress.end();
         written?;
@@ -98,8 +100,8 @@ impl Backup {
         let mut target = Target::open(&self.file)?;
         let (mut progress, whole) = (Progress::new(), view.status().bytes_on_disk);
         let written = runtime.block_on(async {
-            let tell = |bytes| progress.bytes("backup", bytes, whole);
-            backup::write_snapshot(view.snapshot().await?, &mut target, tell).await
+            let on_progress = |bytes| progress.bytes("backup", bytes, whole);
+            backup::write_snapshot(view.snapshot().await?, &mut target, on_progress).await
         });
         progress.end();
         written?;
@@ -160,9 +162,14 @@ impl Backup {
     }
 
     /// Takes the backup of the server that has the store open.
-    fn fetch(&self, config: &Config, target: &mut Target, tell: impl FnMut(u64)) -> anyhow::Result<()> {
+    fn fetch(
+        &self,
+        config: &Config,
+        target: &mut Target,
+        on_progress: impl FnMut(u64),
+    ) -> anyhow::Result<()> {
         let wanted = store::store_id_of(&config.data_dir)?;
-        let fetched = fetch_archive(&self.server(config)?, wanted, target, tell);
+        let fetched = fetch_archive(&self.server(config)?, wanted, target, on_progress);
         fetched.with_context(|| {
             format!(
                 "a server has {} open, and {} gave no backup of it; if it listens elsewhere, name its address with \

@@ -162,8 +162,9 @@ impl Simulate {
         for fleet in &fleets {
             let mut outcomes = Vec::new();
             for (kind, spread) in policy_runs(&kinds, spread) {
-                let tell = |share| progress.show_share(kind.as_str(), share);
-                let outcome = simulate::run(rows, fleet, SimulatedSizes { kind, spread }, &terms, tell);
+                let on_progress = |share| progress.show_share(kind.as_str(), share);
+                let outcome =
+                    simulate::run(rows, fleet, SimulatedSizes { kind, spread }, &terms, on_progress);
                 outcomes.push((run_name(kind, spread), outcome));
             }
             all.push(FleetReport { fleet, cpu: self.cpu, outcomes });
@@ -188,7 +189,7 @@ impl Simulate {
         &self,
         tape: &ReplayTape,
         config: &Config,
-        tell: impl FnMut(f64),
+        on_progress: impl FnMut(f64),
     ) -> anyhow::Result<SimulatedCores> {
         match self.cpu {
             CpuRule::Asked => {
@@ -199,7 +200,7 @@ impl Simulate {
                 tape.without_cpu,
                 tape.rows.len()
             ),
-            CpuRule::Predicted => Ok(SimulatedCores::predicted(tape, &config.predict, tell)),
+            CpuRule::Predicted => Ok(SimulatedCores::predicted(tape, &config.predict, on_progress)),
         }
     }
 

@@ -6,7 +6,7 @@ use std::{fs, io::Read as _, path::Path, time::Duration};
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use axum::http::HeaderValue;
-pub(crate) use kept::Kept;
+pub(crate) use kept::ReloadedValue;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 

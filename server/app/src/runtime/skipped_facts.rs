@@ -21,8 +21,8 @@ impl SkippedFacts {
     }
 
     /// A view for the values of one part of the message, for example `hello.resources`.
-    pub(crate) fn part(&mut self, name: &'static str) -> Part<'_> {
-        Part { skipped: self, name }
+    pub(crate) fn part(&mut self, name: &'static str) -> MessagePart<'_> {
+        MessagePart { skipped: self, name }
     }
 
     /// Whether all values were valid.
@@ -53,12 +53,12 @@ impl SkippedFacts {
 
 /// Collects the invalid values of one part of a message.
 #[derive(Debug)]
-pub(crate) struct Part<'m> {
+pub(crate) struct MessagePart<'m> {
     skipped: &'m mut SkippedFacts,
     name: &'static str,
 }
 
-impl Part<'_> {
+impl MessagePart<'_> {
     /// The value of a field if it exists and is valid; records a violation if it is invalid.
     pub(crate) fn usable<V, T>(
         &mut self,

@@ -16,7 +16,7 @@ pub(crate) const COMPACT_AFTER: u64 = 900;
 
 /// Number of samples in fragments of an attempt at which its acknowledgements wait for the
 /// compaction: a reader loads all of them at once. Samples on their way from the agent come on top.
-pub(crate) const FAR_BEHIND: u64 = 8 * COMPACT_AFTER;
+pub(crate) const MAX_FRAGMENT_SAMPLES: u64 = 8 * COMPACT_AFTER;
 
 /// Attempts compacted at the same time: while one waits for the disk, the other uses a core. More
 /// cores are not used.
@@ -104,8 +104,8 @@ impl CompactionQueue {
     }
 
     /// Whether the attempt has too many samples in fragments while its compaction runs or waits.
-    pub(crate) fn is_far_behind(&self, id: &AttemptId, loose: u64) -> bool {
-        loose >= FAR_BEHIND && self.is_busy_with(id)
+    pub(crate) fn has_too_many_fragments(&self, id: &AttemptId, loose: u64) -> bool {
+        loose >= MAX_FRAGMENT_SAMPLES && self.is_busy_with(id)
     }
 
     /// Starts waiting compactions, up to the bound. `take` returns the samples of an open attempt

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use plimsoll_core::{
     domain::{Bytes, FieldViolation},
-    placement::{Pool, tickets::Amount},
+    placement::{Pool, tickets::TicketAmount},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -106,7 +106,7 @@ impl Metrics {
 }
 
 /// The CPU of an amount, in cores.
-pub(crate) fn cores(amount: Amount) -> f64 {
+pub(crate) fn cores(amount: TicketAmount) -> f64 {
     Bytes(amount.milli_cores).as_f64() / 1000.0
 }
 
@@ -135,9 +135,9 @@ mod tests {
         (Demands::new(pools), dir, metrics)
     }
 
-    fn amount(places: u32) -> Amount {
+    fn amount(places: u32) -> TicketAmount {
         let each = u64::from(places);
-        Amount { slots: places, memory_bytes: each << 30, milli_cores: each * 2000 }
+        TicketAmount { slots: places, memory_bytes: each << 30, milli_cores: each * 2000 }
     }
 
     fn two_cores_and_a_gib() -> Resources {
@@ -158,7 +158,7 @@ mod tests {
         ];
         let all = demands.all();
         assert_eq!(all.len(), 2);
-        assert_eq!((all[0].pool.as_str(), all[0].occupancy.total()), ("small", Amount::default()));
+        assert_eq!((all[0].pool.as_str(), all[0].occupancy.total()), ("small", TicketAmount::default()));
         let big = &all[1];
         assert_eq!((big.occupancy.wanted, big.occupancy.held, big.on_demand), (amount(3), amount(3), true));
         assert_eq!(demands.of("pool", "big").unwrap(), *big);

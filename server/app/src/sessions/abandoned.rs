@@ -31,7 +31,7 @@ impl Worker {
         self.sessions.free_silent(pools, now, patience);
         let sessions = self.sessions.values();
         let presence = sessions.map(|session| (&*session.attempt, session.is_silent(now, patience)));
-        self.parts.tickets.hear(presence);
+        self.parts.tickets.set_silent(presence);
     }
 
     /// Closes some of the attempts whose agent was silent for too long; returns whether there may

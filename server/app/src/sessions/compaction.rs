@@ -37,7 +37,7 @@ impl Compactions {
     /// its agent send more, the answer is sent when the compaction has ended, even if it failed.
     /// Other attempts are not delayed.
     pub(super) fn answer_or_hold(&mut self, sessions: &SessionTable, promise: PromisedAnswer) {
-        let behind = |id: &AttemptId| self.queue.is_far_behind(id, sessions.loose(id));
+        let behind = |id: &AttemptId| self.queue.has_too_many_fragments(id, sessions.loose(id));
         if promise.attempt().is_some_and(behind) {
             self.delayed_answers.push(promise);
         } else {

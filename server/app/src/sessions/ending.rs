@@ -11,7 +11,7 @@ use plimsoll_core::{
 
 use super::{
     Refusal,
-    request::{Answer, AttemptChange, EndRequest, Finish},
+    request::{AnswerSender, AttemptChange, EndRequest, Finish},
     seal_queue::{ClosedAttempt, SealQueue, SealedAttempt},
     session::Session,
     stream_handle::StreamHandle,
@@ -51,9 +51,13 @@ impl Worker {
     fn closed(&self, ending: EndRequest, open: bool) -> Option<ClosedAttempt> {
         let EndRequest { finish, stream, answer } = ending;
         match self.close_session(&finish, stream.as_ref(), open) {
-            Ok((session, summary, believed)) => {
-                Some(ClosedAttempt { session, summary, believed, keeps_ticket: finish.keeps_ticket, answer })
-            }
+            Ok((session, summary, start_is_from_agent)) => Some(ClosedAttempt {
+                session,
+                summary,
+                start_is_from_agent,
+                keeps_ticket: finish.keeps_ticket,
+                answer,
+            }),
             Err(refusal) => {
                 answer_end(answer, &finish.attempt, Err(refusal));
                 None
@@ -82,7 +86,7 @@ impl Worker {
         skipped.note(&self.parts.metrics, "finish", id.as_str());
         let Session { attempt, progress, lost, .. } = &session;
         let mut summary = Summary::of(attempt, progress, &finish.totals, wall, finish.exit);
-        let (started, believed) = start(attempt.started_unix_ms, wall, received);
+        let (started, start_is_from_agent) = start(attempt.started_unix_ms, wall, received);
         summary = summary.with_phases(finish.phases.clone());
         summary.started_unix_ms = started;
         summary.offloaded_to.clone_from(&finish.offloaded_to);
@@ -95,18 +99,18 @@ impl Worker {
         summary.censored = retry::is_censored(&summary, summary.cause);
         // the CI system may have reported the end before the agent did
         let reported = session.reported.as_ref().and_then(|reported| with_report(&summary, reported));
-        Ok((session, reported.unwrap_or(summary), believed))
+        Ok((session, reported.unwrap_or(summary), start_is_from_agent))
     }
 
     /// Continues after an ended attempt's summary and blocks were written, or could not be written:
     /// updates history and tickets, and answers the agent.
     fn handle_sealed(&mut self, sealed: SealedAttempt) {
         let SealedAttempt { closed, was_judged, result } = sealed;
-        let ClosedAttempt { session, summary, believed, keeps_ticket, answer } = closed;
+        let ClosedAttempt { session, summary, start_is_from_agent, keeps_ticket, answer } = closed;
         let Session { attempt, acknowledged, loose, .. } = session;
         let result = result.map(|()| acknowledged).map_err(unwritable);
         if result.is_ok() {
-            if !believed {
+            if !start_is_from_agent {
                 self.note_wrong_clock(&attempt, summary.started_unix_ms);
             }
             self.learn(&summary);
@@ -153,7 +157,7 @@ impl Worker {
 }
 
 /// Sends the result of an end to the caller; without a caller, logs an error.
-fn answer_end(answer: Option<Answer<u64>>, attempt: &AttemptId, result: Result<u64, Refusal>) {
+fn answer_end(answer: Option<AnswerSender<u64>>, attempt: &AttemptId, result: Result<u64, Refusal>) {
     match (answer, result) {
         // the caller may no longer wait
         (Some(answer), result) => drop(answer.send(result)),

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Silence after which an attempt is closed as lost.
-pub(crate) const PATIENCE: Duration = Duration::from_hours(1);
+pub(crate) const ABANDON_AFTER: Duration = Duration::from_hours(1);
 
 /// The handle and the worker, with room for `capacity` attempts in the history.
 pub(crate) fn ingest(store: &Store, capacity: usize) -> (Ingest, Worker) {
@@ -46,7 +46,7 @@ pub(crate) fn ingest(store: &Store, capacity: usize) -> (Ingest, Worker) {
         predict: Arc::new(predict::Settings::default()),
         open_attempts: 10,
         retain: RetentionPolicy::default(),
-        abandon_after: PATIENCE,
+        abandon_after: ABANDON_AFTER,
     })
 }
 

@@ -46,7 +46,7 @@ use plimsoll_core::{
     shared_history::SharedHistory,
 };
 use plimsoll_store::{self as store, Store, StoreError};
-use request::{Answer, Request};
+use request::{AnswerSender, Request};
 pub(crate) use request::{Append, AttemptChange, Finish, OpenedAttempt, RunningAttempt};
 pub(crate) use stream_handle::StreamHandle;
 use tokio::sync::{broadcast, mpsc, oneshot};
@@ -224,13 +224,13 @@ impl Ingest {
         self.ask_worker(|answer| Request::Record { fingerprint: number, verdict, answer }).await
     }
 
-    async fn ask_worker<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<T, Refusal> {
+    async fn ask_worker<T>(&self, request: impl FnOnce(AnswerSender<T>) -> Request) -> Result<T, Refusal> {
         self.queue_request(request).await?.answer().await
     }
 
     async fn queue_request<T>(
         &self,
-        request: impl FnOnce(Answer<T>) -> Request,
+        request: impl FnOnce(AnswerSender<T>) -> Request,
     ) -> Result<PendingAnswer<T>, Refusal> {
         let (answer, answered) = oneshot::channel();
         let pending = PendingAnswer { answer_receiver: answered, metrics: Arc::clone(&self.parts.metrics) };

@@ -129,7 +129,7 @@ mod tests {
         let refused = open(&mut worker, "c", &stranger).await.unwrap_err();
         assert!(refused.to_string().contains("bounds.open_attempts") && refused.retry_after().is_some());
         assert_eq!(open(&mut worker, "c", &Identity::anyone()).await, Ok(()));
-        tokio::time::advance(fixture::PATIENCE + Duration::from_secs(1)).await;
+        tokio::time::advance(fixture::ABANDON_AFTER + Duration::from_secs(1)).await;
         worker.close_abandoned().await;
         assert_eq!(open(&mut worker, "d", &stranger).await, Ok(()));
     }

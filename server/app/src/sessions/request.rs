@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Where an answer is sent; sending does nothing if the caller no longer waits.
-pub(crate) type Answer<T> = oneshot::Sender<Result<T, Refusal>>;
+pub(crate) type AnswerSender<T> = oneshot::Sender<Result<T, Refusal>>;
 
 /// A report of the CI system on one job.
 #[derive(Debug)]
@@ -33,17 +33,17 @@ pub(crate) enum Request {
         stream: StreamHandle,
         /// Whether the agent accepts another id if another run has the requested one.
         takes_new_id: bool,
-        answer: Answer<OpenedAttempt>,
+        answer: AnswerSender<OpenedAttempt>,
     },
     Append {
         append: Append,
         stream: StreamHandle,
-        answer: Answer<u64>,
+        answer: AnswerSender<u64>,
     },
     Finish {
         finish: Finish,
         stream: StreamHandle,
-        answer: Answer<u64>,
+        answer: AnswerSender<u64>,
     },
     Leave {
         stream: StreamHandle,
@@ -52,7 +52,7 @@ pub(crate) enum Request {
     Record {
         fingerprint: u64,
         verdict: Box<Verdict>,
-        answer: Answer<Verdict>,
+        answer: AnswerSender<Verdict>,
     },
     /// Stores the sizes of a job's pod; removes those of other pods to make space.
     NotePod {
@@ -61,17 +61,17 @@ pub(crate) enum Request {
     },
     Report(CiReport),
     Watch {
-        answer: Answer<(Vec<RunningAttempt>, broadcast::Receiver<AttemptChange>)>,
+        answer: AnswerSender<(Vec<RunningAttempt>, broadcast::Receiver<AttemptChange>)>,
     },
     /// Like [`Self::Watch`], but only the attempts with the highest need, without later changes.
     Highest {
         most: usize,
         caller: Arc<Identity>,
-        answer: Answer<(Vec<RunningAttempt>, usize)>,
+        answer: AnswerSender<(Vec<RunningAttempt>, usize)>,
     },
     Find {
         id: AttemptId,
-        answer: Answer<Option<RunningAttempt>>,
+        answer: AnswerSender<Option<RunningAttempt>>,
     },
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct EndRequest {
     /// Stream of the agent; `None` if the server ends the attempt.
     pub(crate) stream: Option<StreamHandle>,
     /// The caller that waits for the result.
-    pub(crate) answer: Option<Answer<u64>>,
+    pub(crate) answer: Option<AnswerSender<u64>>,
 }
 
 /// Answer to an opening.

@@ -5,7 +5,7 @@ use plimsoll_core::domain::Summary;
 use plimsoll_store::{self as store, SealError};
 use tokio::task::JoinSet;
 
-use super::{IngestParts, causes::judged_early, request::Answer, session::Session};
+use super::{IngestParts, causes::judged_early, request::AnswerSender, session::Session};
 
 /// Attempts sealed at the same time: while one reads and packs, others wait for the disk, and their
 /// commits share a sync.
@@ -18,9 +18,9 @@ pub(super) struct ClosedAttempt {
     /// The summary. While it is sealed, it gets the cause from all evidence of earlier verdicts.
     pub(super) summary: Summary,
     /// Whether the start time is the agent's, and not an estimate of the server.
-    pub(super) believed: bool,
+    pub(super) start_is_from_agent: bool,
     pub(super) keeps_ticket: bool,
-    pub(super) answer: Option<Answer<u64>>,
+    pub(super) answer: Option<AnswerSender<u64>>,
 }
 
 /// An attempt that was sealed, or could not be sealed.

@@ -10,7 +10,7 @@ use super::{
     Refusal,
     causes::{self, CauseChange},
     commit::staged::PromisedAnswer,
-    request::{Answer, Append, OpenedAttempt},
+    request::{AnswerSender, Append, OpenedAttempt},
     session::Session,
     stream_handle::StreamHandle,
     unwritable,
@@ -31,7 +31,7 @@ impl Worker {
         &mut self,
         attempt: Attempt,
         (stream, takes_new_id): (&StreamHandle, bool),
-        answer: Answer<OpenedAttempt>,
+        answer: AnswerSender<OpenedAttempt>,
     ) {
         let asked = attempt.id.clone();
         let own = if takes_new_id { self.with_own_id(attempt).await } else { Ok(attempt) };
@@ -123,7 +123,7 @@ impl Worker {
     }
 
     /// Stores samples.
-    pub(super) fn stage_append(&mut self, append: Append, stream: &StreamHandle, answer: Answer<u64>) {
+    pub(super) fn stage_append(&mut self, append: Append, stream: &StreamHandle, answer: AnswerSender<u64>) {
         let id = append.attempt.clone();
         match self.accept(append, stream) {
             Ok((session, fresh)) => {
@@ -161,7 +161,12 @@ impl Worker {
 
     /// Stores a verdict, unless one on the same evidence is stored already, and writes its cause
     /// into the attempt's summary.
-    pub(super) async fn stage_verdict(&mut self, evidence: u64, verdict: &Verdict, answer: Answer<Verdict>) {
+    pub(super) async fn stage_verdict(
+        &mut self,
+        evidence: u64,
+        verdict: &Verdict,
+        answer: AnswerSender<Verdict>,
+    ) {
         self.commit_earlier_verdict(&verdict.attempt).await;
         let stored = store::read_verdict(&self.parts.store, &verdict.attempt, evidence).await;
         let staged = match stored.map_err(Refusal::from) {

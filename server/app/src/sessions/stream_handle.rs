@@ -31,8 +31,8 @@ impl StreamHandle {
 
     /// Creates a stream of this caller.
     pub(crate) fn of(caller: Arc<Identity>) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        static NEXT_STREAM_ID: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT_STREAM_ID.fetch_add(1, Ordering::Relaxed);
         Self { id, replaced: CancellationToken::new(), taken_over: Arc::default(), caller }
     }
 

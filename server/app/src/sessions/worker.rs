@@ -291,7 +291,7 @@ mod tests {
         session.hand_to(&attempt, &stream).unwrap();
         worker.sessions.insert(session);
         memory.refuse_commits("the disk is full");
-        tokio::time::advance(fixture::PATIENCE * 2).await;
+        tokio::time::advance(fixture::ABANDON_AFTER * 2).await;
         let (answer, answered) = oneshot::channel();
         let samples = vec![Some(Sample::default())];
         let append = Append { attempt: attempt.id.clone(), first_sequence: 1, lost: 0, samples };
@@ -300,7 +300,7 @@ mod tests {
         assert!(matches!(answered.await.unwrap(), Err(Refusal::Unwritable(_))));
         let session = &worker.sessions[&attempt.id];
         assert_eq!(
-            (session.acknowledged, session.is_silent(worker.now().moment, fixture::PATIENCE)),
+            (session.acknowledged, session.is_silent(worker.now().moment, fixture::ABANDON_AFTER)),
             (0, false)
         );
     }

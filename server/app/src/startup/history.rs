@@ -131,15 +131,15 @@ impl HistoryLoader {
         }
         let [_, known] = newest.map(|newest| self.history.learn_all(newest.finish()));
         self.metrics.history_attempts.set(i64::try_from(known).unwrap_or(i64::MAX));
-        let LearnableVerdicts { met, unmeasured, .. } = judged;
-        self.load_verdicts_of(met).await?;
+        let LearnableVerdicts { loaded, unmeasured, .. } = judged;
+        self.load_verdicts_of(loaded).await?;
         Ok(LoadedHistory { report, unmeasured })
     }
 
     /// Loads the verdicts on these attempts, in the order of their ids. Only verdicts on attempts
     /// in memory are used.
-    async fn load_verdicts_of(&self, met: Vec<(u64, AttemptId, Key)>) -> Result<(), StoreError> {
-        let known: HashMap<AttemptId, Key> = met
+    async fn load_verdicts_of(&self, loaded: Vec<(u64, AttemptId, Key)>) -> Result<(), StoreError> {
+        let known: HashMap<AttemptId, Key> = loaded
             .into_iter()
             .filter(|(_, attempt, _)| self.history.knows(attempt))
             .map(|(_, attempt, key)| (attempt, key))

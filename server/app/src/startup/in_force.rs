@@ -16,13 +16,13 @@ pub(crate) struct LearnableVerdicts {
     waiting: HashSet<AttemptId>,
     /// The newest trusted attempts with a verdict that can be learnt, with summaries that have been read: the
     /// end in milliseconds since 1970, id and key.
-    pub(crate) met: Vec<(u64, AttemptId, Key)>,
+    pub(crate) loaded: Vec<(u64, AttemptId, Key)>,
     pub(crate) unmeasured: UnmeasuredVerdicts,
 }
 
 impl LearnableVerdicts {
     pub(crate) fn of(most: usize) -> Self {
-        Self { most, waiting: HashSet::new(), met: Vec::new(), unmeasured: UnmeasuredVerdicts::default() }
+        Self { most, waiting: HashSet::new(), loaded: Vec::new(), unmeasured: UnmeasuredVerdicts::default() }
     }
 
     pub(crate) fn note_verdict(&mut self, verdict: &Verdict) {
@@ -36,13 +36,13 @@ impl LearnableVerdicts {
         self.unmeasured.note_measured(&summary.attempt);
         let waited = !self.waiting.is_empty() && self.waiting.remove(&summary.attempt);
         if waited && !summary.opening.untrusted {
-            self.met.push((summary.ended_unix_ms(), summary.attempt.clone(), summary.key.clone()));
+            self.loaded.push((summary.ended_unix_ms(), summary.attempt.clone(), summary.key.clone()));
         }
         // older attempts are not in the history, so they are removed
-        if self.met.len() >= self.most.saturating_mul(2).saturating_add(1024) {
-            self.met
+        if self.loaded.len() >= self.most.saturating_mul(2).saturating_add(1024) {
+            self.loaded
                 .select_nth_unstable_by(self.most, |one, other| (other.0, &other.1).cmp(&(one.0, &one.1)));
-            self.met.truncate(self.most);
+            self.loaded.truncate(self.most);
         }
     }
 }

@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::runtime::{
     metrics::{KindLabel, Metrics},
-    reload::{self, FileStamp, Kept},
+    reload::{self, FileStamp, ReloadedValue},
 };
 pub(crate) use open::{HeldSlot, OpenSlots};
 pub(crate) use taken::PoolOccupancy;
@@ -45,7 +45,7 @@ pub(crate) struct PoolRegistry(Arc<PoolRegistryState>);
 struct PoolRegistryState {
     file: Option<PathBuf>,
     /// The pools in force, with the states of the pools file and of the files that it names.
-    kept: Kept<Placement, Stamps>,
+    kept: ReloadedValue<Placement, Stamps>,
     open_slots: OpenSlots,
     tickets: TicketDemand,
     metrics: Arc<Metrics>,
@@ -59,7 +59,7 @@ impl PoolRegistry {
         let placement = file.as_deref().map(|file| read_with(file, &mut stamps)).transpose()?;
         let placement = placement.unwrap_or_default();
         log_warnings(&placement);
-        let kept = Kept::new(POOLS_SETTING, Arc::new(placement), stamps);
+        let kept = ReloadedValue::new(POOLS_SETTING, Arc::new(placement), stamps);
         let (open, tickets) = (OpenSlots::default(), TicketDemand::default());
         Ok(Self(Arc::new(PoolRegistryState { file, kept, open_slots: open, tickets, metrics })))
     }

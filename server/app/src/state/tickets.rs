@@ -269,11 +269,11 @@ impl TicketRegistry {
     }
 
     /// Updates which open attempts are silent for longer than slots are kept. Their slots are given to others.
-    pub(crate) fn hear<'a>(&self, attempts: impl Iterator<Item = (&'a Attempt, bool)>) {
+    pub(crate) fn set_silent<'a>(&self, attempts: impl Iterator<Item = (&'a Attempt, bool)>) {
         let now = self.0.now();
         let mut state = self.0.state();
         for (attempt, is_silent) in attempts.filter(|(attempt, _)| has_place(attempt)) {
-            state.hear(attempt, is_silent, now);
+            state.set_silent(attempt, is_silent, now);
         }
         drop(state);
         self.0.wake.notify_one();

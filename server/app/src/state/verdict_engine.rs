@@ -29,7 +29,7 @@ use crate::runtime::{
     clock::Clock,
     metrics::{Metrics, RuleLabel},
     reload,
-    reload::{FileStamp, Kept},
+    reload::{FileStamp, ReloadedValue},
 };
 use job_pods::JobPods;
 use jobs_short_of_memory::JobsShortOfMemory;
@@ -37,12 +37,12 @@ use read::file_stamps;
 pub(crate) use read::{read_rules, rule_files};
 
 /// Name of the files, for log messages.
-const WHAT: &str = "rules and retry policy";
+const FILES_NAME: &str = "rules and retry policy";
 
 /// Most failures kept: about 40 MB if each is of another key or signature.
 const MAX_FAILURES: usize = 50_000;
 
-/// How often the metrics of rules that have lost their say are updated.
+/// How often the metrics of rules that are silenced because they were wrong too often are updated.
 const SILENCED_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Most corrections kept, enough for some years: about 10 MB.
@@ -68,14 +68,14 @@ struct RulesInForce {
 
 /// What verdicts depend on besides the history. Cheap to clone; clones share the state.
 #[derive(Debug, Clone)]
-pub(crate) struct VerdictEngine(Arc<Shared>);
+pub(crate) struct VerdictEngine(Arc<VerdictEngineState>);
 
 #[derive(Debug)]
-struct Shared {
+struct VerdictEngineState {
     sources: RuleSources,
     history: SharedHistory,
     /// What is in force, with the states of the files; `None` if one of them could not be read.
-    kept: Kept<RulesInForce, Option<Vec<FileStamp>>>,
+    kept: ReloadedValue<RulesInForce, Option<Vec<FileStamp>>>,
     known_failures: Mutex<KnownFailures>,
     corrections: Mutex<Corrections>,
     short_of_memory: Mutex<JobsShortOfMemory>,
@@ -92,10 +92,10 @@ impl VerdictEngine {
         metrics: Arc<Metrics>,
     ) -> anyhow::Result<Self> {
         let stamps = file_stamps(&sources)?;
-        let kept = Kept::new(WHAT, RulesInForce::read(&sources)?, Some(stamps));
+        let kept = ReloadedValue::new(FILES_NAME, RulesInForce::read(&sources)?, Some(stamps));
         let seen = Mutex::new(KnownFailures::new(MAX_FAILURES));
         let corrections = Mutex::new(Corrections::new(MAX_CORRECTIONS));
-        let shared = Shared {
+        let shared = VerdictEngineState {
             sources,
             history,
             kept,
@@ -135,7 +135,7 @@ impl VerdictEngine {
 
     fn classify_by(&self, evidence: &Evidence, rules: &LogRules) -> Finding {
         let here = |rule: &str| self.rule_record(rule, project_of(evidence));
-        self.corrected(evidence, retry::classify_here(evidence, rules, &here))
+        self.corrected(evidence, retry::classify_with_records(evidence, rules, &here))
     }
 
     /// How often a rule was right in a project. Takes the locks for microseconds.
@@ -143,7 +143,7 @@ impl VerdictEngine {
         self.with_experience(|experience| experience.record(rule, project))
     }
 
-    /// Rules that have lost their say, by name, with the projects in which they have. Each rule takes the locks anew, because
+    /// Silenced rules, by name, with the projects in which they are silenced. Each rule takes the locks anew, because
     /// predictions wait for them.
     pub(crate) fn silenced(&self) -> Vec<SilencedRule> {
         let rules = self.known_failures().rules_with_cases();
@@ -298,12 +298,12 @@ impl VerdictEngine {
     /// Reloads rules and terms when a file changes and at each SIGHUP, until `end`.
     /// Errors: the signal handler cannot be installed.
     pub(crate) async fn watch(self, end: CancellationToken) -> anyhow::Result<()> {
-        reload::watch_files(WHAT, end, move |asked| self.reload_if_changed(asked)).await
+        reload::watch_files(FILES_NAME, end, move |asked| self.reload_if_changed(asked)).await
     }
 
     /// Reloads everything if a file has changed, or if a reload was requested.
     fn reload_if_changed(&self, asked: bool) {
-        let Shared { sources, kept, metrics, .. } = &*self.0;
+        let VerdictEngineState { sources, kept, metrics, .. } = &*self.0;
         let stamps = |_before: &_| file_stamps(sources).ok();
         let taken =
             kept.reload_if_changed(asked, stamps, |_now| RulesInForce::read(sources), &metrics.rules_reloads);

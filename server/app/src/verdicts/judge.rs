@@ -19,7 +19,7 @@ use plimsoll_store as store;
 use super::{
     Asker, FoundAttempt, Verdicts,
     case::{VerdictCase, WeighedVerdict},
-    known::{KnownVerdicts, VERDICTS},
+    known::{KnownVerdicts, MAX_VERDICTS_PER_PROJECT},
     numbers::{fingerprint, record_number},
     queue::AttemptTurn,
 };
@@ -39,9 +39,9 @@ pub(super) enum VerdictScope {
 
 /// Growth of the memory need is measured over this time before the end: a few samples at the
 /// default interval.
-const GROWING: Millis = Millis(10_000);
+const GROWTH_WINDOW: Millis = Millis(10_000);
 /// Most samples of this time that are kept in memory.
-const SAMPLES: usize = 1024;
+const MAX_GROWTH_SAMPLES: usize = 1024;
 
 /// Whether the caller's report shows that the attempt has ended.
 fn shows_end(asked: &Evidence) -> bool {
@@ -89,7 +89,9 @@ impl Verdicts {
         let mut weighed = self.weighed(case).await?;
         let Some((evidence, number)) = weighed.new.take() else { return Ok(weighed.answer()) };
         if is_full {
-            return Err(self.queue.count_refusal(Refusal::Judged { attempt, most: VERDICTS }));
+            return Err(self
+                .queue
+                .count_refusal(Refusal::Judged { attempt, most: MAX_VERDICTS_PER_PROJECT }));
         }
         if let Some(given) = gives_way {
             self.make_room(&attempt, given).await?;
@@ -217,8 +219,8 @@ impl Verdicts {
         let mut end: VecDeque<(Millis, Bytes)> = VecDeque::new();
         let mut take = |sample: &Sample| {
             end.push_back((sample.elapsed, sample.need_peak()));
-            let since = sample.elapsed.saturating_sub(GROWING);
-            while end.len() > SAMPLES || end.front().is_some_and(|first| first.0 < since) {
+            let since = sample.elapsed.saturating_sub(GROWTH_WINDOW);
+            while end.len() > MAX_GROWTH_SAMPLES || end.front().is_some_and(|first| first.0 < since) {
                 end.pop_front();
             }
         };

@@ -20,7 +20,7 @@ use crate::access::privacy::ReadableWords;
 
 /// Most verdicts stored on one attempt for one project: each is based on more evidence than the one before. All of them take 256 KiB to 1
 /// MiB.
-pub(crate) const VERDICTS: usize = 64;
+pub(crate) const MAX_VERDICTS_PER_PROJECT: usize = 64;
 
 /// The caller that asks for a verdict, as far as it affects which earlier reports are used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Asker {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KnownVerdicts {
     given_verdicts: Vec<Verdict>,
-    /// Whether the project of the caller has [`VERDICTS`] on the attempt already.
+    /// Whether the project of the caller has [`MAX_VERDICTS_PER_PROJECT`] on the attempt already.
     pub(crate) is_full: bool,
     /// Time of the verdict that is removed when another one is stored; `None` while the attempt has
     /// fewer than [`VERDICTS_ON_ATTEMPT`].
@@ -80,7 +80,7 @@ impl KnownVerdicts {
             verdict.is_in_the_name_of(project) || (is_for_all && verdict.counts_for(project))
         };
         given.retain(is_his);
-        let is_full = given.len() >= VERDICTS;
+        let is_full = given.len() >= MAX_VERDICTS_PER_PROJECT;
         Ok(Self { given_verdicts: given, is_full, gives_way, last_unix_ms, is_trusted: asker.is_trusted })
     }
 
@@ -100,10 +100,10 @@ impl KnownVerdicts {
 
     /// Whether the same question was asked before, so that it adds nothing. `question` is its fingerprint.
     pub(crate) fn was_asked(&self, question: u64) -> bool {
-        let counts_whole = |verdict: &Verdict| !(self.is_trusted && verdict.basis.by_untrusted);
+        let may_be_used = |verdict: &Verdict| !(self.is_trusted && verdict.basis.by_untrusted);
         self.given_verdicts
             .iter()
-            .any(|verdict| verdict.basis.question == Some(question) && counts_whole(verdict))
+            .any(|verdict| verdict.basis.question == Some(question) && may_be_used(verdict))
     }
 
     /// All earlier reports, joined.
@@ -208,9 +208,9 @@ mod tests {
                 Reporter::of(&format!("token {speaker}"), vec![format!("p{speaker}")]);
             verdict
         };
-        // the job's own project spoke first, all others as much as they may
+        // the job's own project reported first, all others up to their limit
         let mut given = vec![by(99, 1)];
-        given.extend((0..VERDICTS_ON_ATTEMPT - 1).map(|n| by(n / VERDICTS, n as u64 + 2)));
+        given.extend((0..VERDICTS_ON_ATTEMPT - 1).map(|n| by(n / MAX_VERDICTS_PER_PROJECT, n as u64 + 2)));
         let store = stored(&given).await;
         let known = KnownVerdicts::read(&store, &id(), &TRUSTED_OF_ONE, ("p99", false)).await.unwrap();
         assert_eq!((known.is_full, known.gives_way), (false, Some(2)), "the oldest of the first of them");

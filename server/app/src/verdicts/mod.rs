@@ -1,4 +1,4 @@
-//! The only home of a verdict: whether a failed attempt should be retried, and with what size.
+//! Decides every verdict: whether a failed attempt should be retried, and with what size.
 //!
 //! A question goes one way: who may ask (`permission`), which attempt is meant (`attempt_names`), its turn (`queue`), what is known
 //! (`known`, `case`), the verdict (`judge`, with the rules in force of the shared state), the disk (the writer, `sessions`), the answer

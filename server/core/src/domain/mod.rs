@@ -81,4 +81,4 @@ pub use verdict::{
     Action, Evidence, JobName, ListedRun, MemoryGrowth, NamedSizes, ReservationCost, RetryOutlook, Signature,
     Verdict,
 };
-pub use verdict_basis::{RecordedCause, SpokenRule, VerdictBasis};
+pub use verdict_basis::{MatchedRule, RecordedCause, VerdictBasis};

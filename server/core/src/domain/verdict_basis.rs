@@ -6,7 +6,7 @@ use super::{Cause, EvidenceSource, Key, Outcome, ReportedEvidence, Reporter, Sum
 
 /// A rule whose line decided the cause, or would have if the rule were not silenced here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SpokenRule {
+pub struct MatchedRule {
     /// Id of the rule; of general words `words/` and the cause. At most 64 bytes.
     pub rule: String,
     /// The cause that it named.
@@ -47,7 +47,7 @@ pub struct VerdictBasis {
     pub built: Option<Box<Key>>,
     /// The rules that matched, if the log decided: first those that are silenced here, last the one that decided. At most 4.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub spoken: Vec<SpokenRule>,
+    pub spoken: Vec<MatchedRule>,
 }
 
 fn is_nothing(reported: &ReportedEvidence) -> bool {

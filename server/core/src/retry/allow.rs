@@ -7,7 +7,7 @@ use plimsoll_proto::{figures, reasons::SizeBound};
 use super::{
     finding::Finding,
     known_failures::RetrySuccess,
-    policy::{RetryPolicy, Terms, pseudo_random},
+    policy::{RetryPolicy, RetryTerms, pseudo_random},
     remedy::{Remedy, cause_sentence},
 };
 use crate::domain::{Action, Bytes, Cause, Evidence, Millis, Prediction, Signature};
@@ -21,7 +21,7 @@ pub(super) struct WeighedFailure {
     /// Number of other attempts with the same failure at the same commit or in the same job.
     pub(super) repeated: u32,
     pub(super) retry_success: RetrySuccess,
-    pub(super) terms: Terms,
+    pub(super) terms: RetryTerms,
     /// Number of attempts that count against the budget, including this one.
     pub(super) spent_attempts: u32,
     /// Number of retries that the budget still allows.

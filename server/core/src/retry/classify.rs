@@ -13,15 +13,15 @@ use super::{
     join::join,
     reasons::{self, OutOfMemory},
     reported::{reported, rule_matches},
-    rule::Sign,
+    rule::OutOfMemorySign,
     rule_match::RuleMatch,
-    rule_records::{self, MAX_SPOKEN, RuleRecord, RuleRecords, no_records, of_words},
+    rule_records::{self, MAX_MATCHED_RULES, RuleRecord, RuleRecords, no_records, of_words},
     rules::LogRules,
     signature,
 };
 use crate::domain::{
-    Cause, Evidence, EvidenceLine, EvidenceSource, Exit, LogOrder, Outcome, RecordedCause, ReportedEvidence,
-    SpokenRule, Summary, WeighedWords,
+    Cause, Evidence, EvidenceLine, EvidenceSource, Exit, LogOrder, MatchedRule, Outcome, RecordedCause,
+    ReportedEvidence, Summary, WeighedWords,
 };
 
 /// Change of the confidence for each clue after the first: up if it agrees, down if it does not.
@@ -33,18 +33,18 @@ const NO_CAUSE_CONFIDENCE: f64 = 0.2;
 
 /// Finds why the attempt failed, from all evidence reported now and in earlier questions; `rules` match its log.
 pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
-    classify_here(evidence, rules, &no_records)
+    classify_with_records(evidence, rules, &no_records)
 }
 
-/// Like [`classify`]; a rule that has lost its say `here` names no cause: that of the next clue counts.
-pub fn classify_here(evidence: &Evidence, rules: &LogRules, here: RuleRecords<'_>) -> Finding {
+/// Like [`classify`]; a rule that is unreliable by the records `here` names no cause; the next clue decides.
+pub fn classify_with_records(evidence: &Evidence, rules: &LogRules, here: RuleRecords<'_>) -> Finding {
     let mut joined = evidence.reported.clone();
     join(&mut joined, &reported(evidence, rules, here));
-    let mut silenced: Vec<(SpokenRule, RuleRecord)> = Vec::new();
+    let mut silenced: Vec<(MatchedRule, RuleRecord)> = Vec::new();
     loop {
-        let mut finding = classify_without(evidence, rules, &joined, &silenced);
+        let mut finding = classify_ignoring(evidence, rules, &joined, &silenced);
         let record = finding.spoken.first().map(|spoken| here(&spoken.rule)).unwrap_or_default();
-        if !record.has_say() && silenced.len() + 1 < MAX_SPOKEN {
+        if !record.is_reliable() && silenced.len() + 1 < MAX_MATCHED_RULES {
             silenced.extend(finding.spoken.pop().map(|spoken| (spoken, record)));
             continue;
         }
@@ -59,11 +59,11 @@ pub fn classify_here(evidence: &Evidence, rules: &LogRules, here: RuleRecords<'_
 }
 
 /// The finding in which the clues of these rules name no cause.
-fn classify_without(
+fn classify_ignoring(
     evidence: &Evidence,
     rules: &LogRules,
     joined: &ReportedEvidence,
-    silenced: &[(SpokenRule, RuleRecord)],
+    silenced: &[(MatchedRule, RuleRecord)],
 ) -> Finding {
     let measured = evidence.measured.as_deref();
     let is_silenced = |rule: &str| silenced.iter().any(|(spoken, _)| spoken.rule == rule);
@@ -143,7 +143,7 @@ fn with_first_line(finding: Finding, joined: &ReportedEvidence, hits: &[RuleMatc
         return Finding { last_words, failure_line, ..finding };
     }
     let first = signature::best_line(&finding).and_then(|line| clues::hit_of(hits, line));
-    let refused = first.is_some_and(|hit| hit.rule.sign == Some(Sign::Alloc));
+    let refused = first.is_some_and(|hit| hit.rule.sign == Some(OutOfMemorySign::Alloc));
     let (failure_line, root) = first.map(|hit| (hit.first_line.clone(), hit.root.clone())).unzip();
     Finding { failure_line, memory_refused: refused, root: root.flatten(), ..finding }
 }
@@ -243,7 +243,7 @@ fn out_of_memory<'s>(reported: &'s ReportedEvidence, measured: Option<&Summary>)
     match reported.runner_oom_container.as_str() {
         "" if reported.runner_says_oom && !spared => OutOfMemory::Build,
         "" => OutOfMemory::Unknown,
-        container => OutOfMemory::Beside(container),
+        container => OutOfMemory::OtherContainer(container),
     }
 }
 
@@ -320,7 +320,7 @@ fn decide_cause(found: &[Clue]) -> Finding {
     let spoken = winner
         .as_ref()
         .filter(|winner| is_rule_id(&winner.rule))
-        .map(|winner| SpokenRule { rule: winner.rule.clone(), cause });
+        .map(|winner| MatchedRule { rule: winner.rule.clone(), cause });
     let spoken = spoken.into_iter().collect();
     Finding {
         cause: Some(cause),

@@ -6,7 +6,7 @@ use plimsoll_proto::evidence::source_in_words;
 use super::{
     failure_order::{may_be_overcome, may_follow},
     finding::Clue,
-    rule::Sign,
+    rule::OutOfMemorySign,
     rule_match::RuleMatch,
     rule_records,
 };
@@ -25,7 +25,7 @@ const STARVED_ALONE_RATE: f64 = 30_000.0;
 /// code, which is read again and again).
 const NEAR_LIMIT_SHARE: f64 = 0.9;
 
-/// Most confidence in a cause that only general words speak for.
+/// Most confidence in a cause that only general words indicate.
 const WORDS_CONFIDENCE: f64 = 0.6;
 
 /// Share of its time that a build was starved, above which starvation is the cause. This is a judgement: a build that lost a fifth of its
@@ -51,7 +51,7 @@ pub(super) fn make_clue(source: Source, cause: Cause, confidence: f64, text: imp
     }
 }
 
-/// The clue of the general words of a log, if they speak for a cause. `line`: the last of the lines that they come from.
+/// The clue of the general words of a log, if they indicate a cause. `line`: the last of the lines that they come from.
 pub(super) fn words_clue(weighed: WeighedWords, line: Option<&str>) -> Option<Clue> {
     let cause = weighed.cause();
     let share = weighed.shares().into_iter().fold(0.0, f64::max);
@@ -308,9 +308,11 @@ fn line_clue(hit: &RuleMatch<'_>, measured: Option<&Summary>) -> Clue {
     let text = text_of(hit);
     let (cause, confidence): (Cause, f64) = match (hit.rule.sign, hit.rule.cause) {
         // the log reports a killed process, but the kernel counted no OOM kill
-        (Some(Sign::Kill), _) if kills == Some(0) => (Cause::Infra, 0.6),
+        (Some(OutOfMemorySign::Kill), _) if kills == Some(0) => (Cause::Infra, 0.6),
         // memory was refused far below the build's limit, so it was refused by a limit of the tool itself
-        (Some(Sign::Alloc), _) if measured.is_some_and(|m| kills == Some(0) && is_far_below_limit(m)) => {
+        (Some(OutOfMemorySign::Alloc), _)
+            if measured.is_some_and(|m| kills == Some(0) && is_far_below_limit(m)) =>
+        {
             (Cause::ToolOom, 0.6)
         }
         (Some(_), cause) => (cause, 0.4),

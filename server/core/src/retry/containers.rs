@@ -19,7 +19,7 @@ pub fn reason_in_container(reason: &str, container: &str) -> String {
 
 /// The container named in a line of GitLab's runner, if it is not the build's: `ERROR: Job failed (system failure): Error in container
 /// helper: exit code: 137, reason: 'OOMKilled'`.
-pub fn container_beside_build(line: &str) -> Option<&str> {
+pub fn other_container(line: &str) -> Option<&str> {
     let (_, rest) = line.split_once("Error in container ")?;
     rest.split([':', ' ']).next().filter(|name| !is_build(name))
 }

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::{
-    classify::classify_here,
+    classify::classify_with_records,
     clues,
     lines::{LogTail, NumberedLine, shown},
     mentioned_failures::went_well,
@@ -52,14 +52,14 @@ pub struct FiredRule {
     pub count: usize,
 }
 
-/// Explains the end of `log` by `rules`, of which those do not count that have lost their say `here`.
+/// Explains the end of `log` by `rules`, without the rules that are silenced by the records `here`.
 pub fn explain(log: &str, rules: &LogRules, here: RuleRecords<'_>) -> LogExplanation {
     let evidence = Evidence { log_tail: log.to_owned(), ..Evidence::about(AttemptId::unnamed()) };
-    let finding = classify_here(&evidence, rules, here);
+    let finding = classify_with_records(&evidence, rules, here);
     let (mut known, _gone) = rule_matches(&reported(&evidence, rules, here), rules);
     known.sort_by_key(clues::rank_hit);
     let winner = signature::best_line(&finding).and_then(|line| clues::hit_of(&known, line));
-    let winner = winner.filter(|winner| here(&winner.rule.id).has_say());
+    let winner = winner.filter(|winner| here(&winner.rule.id).is_reliable());
     let tail = LogTail::of(log);
     let mut lines = lines_by_rule(&tail, rules);
     let fired = |hit: &RuleMatch<'_>| {
@@ -128,7 +128,7 @@ fn why_it_decides(hit: &RuleMatch<'_>) -> &'static str {
 }
 
 fn why_not_deciding(hit: &RuleMatch<'_>, winner: Option<&RuleMatch<'_>>, here: RuleRecord) -> String {
-    if !here.has_say() {
+    if !here.is_reliable() {
         return format!("it was {}, so it does not count", here.in_words());
     }
     let Some(winner) = winner else { return "the log decides nothing".to_owned() };

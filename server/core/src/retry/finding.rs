@@ -1,6 +1,6 @@
 //! The result of classifying a failure: single clues, and the cause that they lead to.
 
-use crate::domain::{Cause, EvidenceLine, EvidenceSource, RootLine, SpokenRule};
+use crate::domain::{Cause, EvidenceLine, EvidenceSource, MatchedRule, RootLine};
 
 /// Why an attempt failed, with the evidence for it.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,8 +32,8 @@ pub struct Finding {
     pub memory_refused: bool,
     /// The cause and source that the rules found, if a person corrected them. The signature of the failure is computed from these.
     pub by_rules: Option<(Cause, Option<EvidenceSource>)>,
-    /// The rules that spoke ([`VerdictBasis::spoken`](crate::domain::VerdictBasis)).
-    pub spoken: Vec<SpokenRule>,
+    /// The rules that matched ([`VerdictBasis::spoken`](crate::domain::VerdictBasis)).
+    pub spoken: Vec<MatchedRule>,
     /// Whether no text of the log was ever sent, so it cannot show the cause.
     pub log_unread: bool,
     /// The clue behind each of `lines`, in the same order. A corrected cause needs them to mark which lines support it.

@@ -13,7 +13,7 @@ use super::{
     rule_cases::{FailureId, FailurePosition, RuleCases},
 };
 use crate::domain::{
-    Action, AttemptId, Cause, CommitMark, History, Key, Outcome, Signature, SpokenRule, Verdict,
+    Action, AttemptId, Cause, CommitMark, History, Key, MatchedRule, Outcome, Signature, Verdict,
 };
 
 /// Most failures kept for one key and signature; the oldest are dropped.
@@ -28,7 +28,7 @@ pub struct KnownFailures {
     /// All failures, oldest first.
     oldest_first: BTreeSet<(FailurePosition, Arc<FailureId>)>,
     entries: HashMap<Arc<FailureId>, FailureRecord>,
-    /// The failures by the rules that spoke.
+    /// The failures, by the rules that matched.
     pub(super) rule_cases: RuleCases,
 }
 
@@ -88,8 +88,8 @@ pub(super) struct FailedAttempt {
     pub(super) retry_after: Option<RetryAfter>,
     /// Whether the verdict still has the log line that the signature was computed from.
     has_line: bool,
-    /// The rules that spoke in the verdict, if a trusted caller reported the log.
-    pub(super) spoken: Vec<SpokenRule>,
+    /// The rules that matched in the verdict, if a trusted caller reported the log.
+    pub(super) spoken: Vec<MatchedRule>,
 }
 
 /// The verdict after which the attempt may have been retried unchanged.

@@ -31,7 +31,7 @@ const NOT_RUN_STATUSES: [&str; 10] = [
 
 /// The attempts of a job before a given one.
 #[derive(Debug)]
-pub(super) struct Lineage<'h> {
+pub(super) struct EarlierAttempts<'h> {
     /// Earlier attempts of the same job: those linked by retries first.
     pub(super) earlier: Vec<&'h AttemptBrief>,
     /// Number of earlier runs of the job in the CI system's list; `None` if the list does not show which job it is.
@@ -39,11 +39,11 @@ pub(super) struct Lineage<'h> {
 }
 
 /// Finds the attempts before the one that the evidence is about.
-pub(super) fn of<'h>(evidence: &Evidence, history: &'h History) -> Lineage<'h> {
+pub(super) fn of<'h>(evidence: &Evidence, history: &'h History) -> EarlierAttempts<'h> {
     let earlier = history.attempts_before(&evidence.into()).into_iter().map(|brief| &**brief).collect();
     let key = evidence.measured.as_deref().map_or(&evidence.key, |summary| &summary.key);
     let reported = evidence.reported.runs_before.and_then(|runs| usize::try_from(runs).ok());
-    Lineage { earlier, listed: listed(evidence, key).max(reported) }
+    EarlierAttempts { earlier, listed: listed(evidence, key).max(reported) }
 }
 
 /// Fills in the build jobs from the previous attempt, if the attempt's own are unknown: a retry is the same build, and sizes computed for
@@ -59,7 +59,7 @@ pub(super) fn with_build_jobs<'e>(evidence: &'e Evidence, history: &History) -> 
     Cow::Owned(Evidence { key: Key { hints, ..key.clone() }, ..evidence.clone() })
 }
 
-impl Lineage<'_> {
+impl EarlierAttempts<'_> {
     /// The number of this attempt: one more than the known earlier ones, else the reported number.
     pub(super) fn number(&self, evidence: &Evidence) -> u32 {
         let measured = evidence.measured.as_ref().map_or(1, |summary| summary.number);

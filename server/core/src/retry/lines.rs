@@ -30,7 +30,7 @@ pub(super) struct LogTail {
     text: String,
     /// Number of lines in `text`, if the beginning of the log is missing.
     lines_if_cut: Option<usize>,
-    /// Number of lines at the start of `text` that stand somewhere above the rest.
+    /// Number of lines at the start of `text` that come from somewhere above the rest.
     lines_above: usize,
 }
 

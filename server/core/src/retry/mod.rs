@@ -14,7 +14,7 @@
 //! | | `corrections` | a person's correction, over what the rules found |
 //! | compare | `signature` | identifies equal failures |
 //! | | `known_failures`, `lineage` | earlier failures and their retries; earlier attempts of the job |
-//! | | `rule_cases`, `rule_experience`, `rule_records` | how often each rule was right here, and whether it has a say |
+//! | | `rule_cases`, `rule_experience`, `rule_records` | how often each rule was right here, and whether it may name a cause |
 //! | decide | `remedy` | the action for the cause |
 //! | | `next`, `cpu`, `evicted`, `pod_sizes`, `size_words` | the next sizes, and their reasons |
 //! | | `allow`, `policy` | whether budget, earlier failures and cost allow it |
@@ -69,8 +69,8 @@ mod word_weights;
 
 pub use self::{
     check::{RuleReport, check_files},
-    classify::{cause_of, classify, classify_here, is_censored},
-    containers::{container_beside_build, reason_in_container},
+    classify::{cause_of, classify, classify_with_records, is_censored},
+    containers::{other_container, reason_in_container},
     corrections::{Corrections, WrongVerdicts},
     decide::{VerdictInputs, judge},
     explain::{FiredRule, LogExplanation, explain},
@@ -78,7 +78,7 @@ pub use self::{
     finding::Finding,
     join::{join, join_reports},
     known_failures::{FlakyFailure, KnownFailures, RetrySuccess},
-    policy::{Exception, RetryPolicy, Terms},
+    policy::{Exception, RetryPolicy, RetryTerms},
     reported::reported,
     rule_experience::{RuleExperience, SilencedRule},
     rule_records::{RuleRecord, RuleRecords, no_records},

@@ -1,6 +1,6 @@
 //! The cost of a retry, the wait before it, and what waiting saves.
 
-use super::{known_failures::RetrySuccess, policy::Terms};
+use super::{known_failures::RetrySuccess, policy::RetryTerms};
 use crate::domain::{AttemptId, Bytes, Millis, Prediction, Quantity, ReservationCost, Rung, Summary};
 
 /// Chance that a fault outside the build is over at once. It is a judgement, used until retries of the same failure were measured.
@@ -25,7 +25,7 @@ pub(super) fn retry_cost(next: &Prediction, measured: Option<&Summary>) -> Optio
 /// The wait before a retry, and the GiB x h that it saves: the cost of a retry made at once, multiplied by the chance that such a retry
 /// fails.
 pub(super) fn retry_wait(
-    terms: &Terms,
+    terms: &RetryTerms,
     attempt: &AttemptId,
     number: u32,
     cost: ReservationCost,

@@ -47,7 +47,7 @@ impl Default for RetryPolicy {
 
 /// Terms for retries after one cause.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Terms {
+pub struct RetryTerms {
     /// Most retries after a failure with this cause.
     pub retries: u32,
     /// Wait before the first retry; each further one waits twice as long.
@@ -125,7 +125,7 @@ impl RetryPolicy {
     }
 
     /// The terms for an attempt of `key` that failed for `cause`.
-    pub fn terms(&self, key: &Key, cause: Cause) -> Terms {
+    pub fn terms(&self, key: &Key, cause: Cause) -> RetryTerms {
         let mut terms = self.default_terms(cause);
         for other in &self.terms {
             let fits = other.project.as_ref().is_none_or(|project| *project == key.project)
@@ -147,7 +147,7 @@ impl RetryPolicy {
     }
 
     /// Default terms by cause. The waits are judgements: a node is replaced in seconds, a service that is down returns in minutes.
-    fn default_terms(&self, cause: Cause) -> Terms {
+    fn default_terms(&self, cause: Cause) -> RetryTerms {
         let budget = self.max_attempts.saturating_sub(1);
         let (retries, wait, most, counts) = match cause {
             Cause::Preempted | Cause::NodeLost | Cause::EvictedByNode => (self.max_preempted, 10, 300, false),
@@ -162,7 +162,7 @@ impl RetryPolicy {
             | Cause::EphemeralStorage => (budget, 0, 0, true),
             Cause::Deterministic | Cause::Configuration | Cause::ToolOom | Cause::Canceled => (0, 0, 0, true),
         };
-        Terms {
+        RetryTerms {
             retries,
             wait: Millis(wait * 1000),
             longest_wait: Millis(most * 1000),
@@ -172,7 +172,7 @@ impl RetryPolicy {
     }
 }
 
-impl Terms {
+impl RetryTerms {
     /// The wait before the retry after the attempt with this number: exponential back-off with jitter. The same attempt always gets the
     /// same wait.
     pub fn wait_before(&self, attempt: &AttemptId, number: u32) -> Millis {

@@ -63,7 +63,7 @@ static JSON_MESSAGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
         .ok()
 });
 
-/// Longest name that stands before a JSON object in a line.
+/// Longest name before a JSON object in a line.
 const PREFIX_BYTES: usize = 80;
 
 /// The message of a line that a logger wrote as a JSON object, behind a name or alone, or as one field of it, with its wrappers; `None` for every other line. Line breaks in the message

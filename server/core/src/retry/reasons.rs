@@ -110,14 +110,14 @@ pub(super) enum OutOfMemory<'s> {
     /// The container of the build.
     Build,
     /// Another container of the pod.
-    Beside(&'s str),
+    OtherContainer(&'s str),
 }
 
 /// The clue from the CI system's failure reason; numbers and names from GitLab's `commit_status.rb`.
 pub(super) fn ci_clue(reason: &str, killed: OutOfMemory<'_>) -> Option<Clue> {
     let found =
         |cause, confidence| make_clue(Source::Ci, cause, confidence, format!("failure reason {reason}"));
-    if let ("runner_system_failure", OutOfMemory::Beside(container)) = (reason_word(reason), killed) {
+    if let ("runner_system_failure", OutOfMemory::OtherContainer(container)) = (reason_word(reason), killed) {
         let text = format!("failure reason {reason}: the container {container} was killed for memory");
         return Some(containers::out_of_memory(Source::Ci, container, 0.7, text));
     }

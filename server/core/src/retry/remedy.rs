@@ -109,7 +109,7 @@ fn sized_remedy(
             );
             Remedy::retry(Action::AsIs, next, reason)
         }
-        Cause::Timeout if !measured.is_some_and(stood_still) => {
+        Cause::Timeout if !measured.is_some_and(used_almost_no_cpu) => {
             next::grow_time(&mut next, measured, policy);
             let working = if measured.is_some() { "it was still working, so " } else { "" };
             let times = match &next.wall_p95.basis.bound {
@@ -336,7 +336,7 @@ pub(super) fn cause_sentence(finding: &Finding, cause: Cause) -> String {
     }
 }
 
-fn stood_still(summary: &Summary) -> bool {
+fn used_almost_no_cpu(summary: &Summary) -> bool {
     summary.cpu.cores_over(summary.wall).0 < STANDSTILL_CORES
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     clues::{as_weak, make_clue},
-    containers::container_beside_build,
+    containers::other_container,
     error_lines::{first_words, last_words, runners_last_word},
     finding::Clue,
     lineage,
@@ -36,7 +36,7 @@ pub fn reported(evidence: &Evidence, rules: &LogRules, here: RuleRecords<'_>) ->
     let last_hits = rules.read(&last);
     let says = |id: &str| last_hits.iter().any(|hit| hit.rule.id == id);
     let runner_oom_container =
-        container_beside_build(&last).filter(|_| says(CONTAINER_OOM)).unwrap_or_default().to_owned();
+        other_container(&last).filter(|_| says(CONTAINER_OOM)).unwrap_or_default().to_owned();
     let built = measured.as_deref().map_or(key, |summary| &summary.key);
     let is_named = measured.is_none() && *key != Key::default();
     ReportedEvidence {
@@ -68,7 +68,7 @@ fn weigh_words(
     here: RuleRecords<'_>,
 ) -> Option<WeighedWords> {
     let says_no_reason = |hit: &RuleMatch<'_>| hit.rule.cause == Cause::Unknown || hit.is_echo();
-    if !hits.iter().all(|hit| says_no_reason(hit) || !here(&hit.rule.id).has_say()) {
+    if !hits.iter().all(|hit| says_no_reason(hit) || !here(&hit.rule.id).is_reliable()) {
         return None;
     }
     let weighed = word_weights::weigh(tail, rules)?;

@@ -43,7 +43,7 @@ pub(super) struct Rule {
     /// Value: `kill` (a process was killed) or `alloc` (memory was refused).
     /// Default: none.
     #[serde(default)]
-    pub(super) sign: Option<Sign>,
+    pub(super) sign: Option<OutOfMemorySign>,
     /// What would mend it, for people.
     /// Value: text.
     /// Default: none.
@@ -60,7 +60,7 @@ pub(super) struct Rule {
 /// How a line shows that memory ran out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Sign {
+pub(super) enum OutOfMemorySign {
     /// A process was killed. If the kernel counted no OOM kill, memory was not the cause.
     Kill,
     /// Memory was refused to a process. The kernel may have killed nothing.

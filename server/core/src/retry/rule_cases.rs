@@ -1,17 +1,17 @@
-//! In which failures each rule spoke.
+//! The failures in which each rule matched.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-use crate::domain::{AttemptId, SpokenRule};
+use crate::domain::{AttemptId, MatchedRule};
 
 /// A key and the id of a signature: failures with the same are the same failure.
 pub(super) type FailureId = (String, String);
 /// Time of a verdict, and its attempt.
 pub(super) type FailurePosition = (u64, AttemptId);
-/// A failure in which a rule spoke.
+/// A failure in which a rule matched.
 pub(super) type RuleCase = (FailurePosition, Arc<FailureId>);
 
 /// Failures by rule and project, oldest first.
@@ -19,15 +19,15 @@ pub(super) type RuleCase = (FailurePosition, Arc<FailureId>);
 pub(super) struct RuleCases(pub(super) BTreeMap<String, BTreeMap<String, BTreeSet<RuleCase>>>);
 
 impl RuleCases {
-    pub(super) fn add(&mut self, spoken: &[SpokenRule], project: &str, case: &RuleCase) {
-        for SpokenRule { rule, .. } in spoken {
+    pub(super) fn add(&mut self, spoken: &[MatchedRule], project: &str, case: &RuleCase) {
+        for MatchedRule { rule, .. } in spoken {
             let by_project = self.0.entry(rule.clone()).or_default();
             by_project.entry(project.to_owned()).or_default().insert(case.clone());
         }
     }
 
-    pub(super) fn remove(&mut self, spoken: &[SpokenRule], project: &str, case: &RuleCase) {
-        for SpokenRule { rule, .. } in spoken {
+    pub(super) fn remove(&mut self, spoken: &[MatchedRule], project: &str, case: &RuleCase) {
+        for MatchedRule { rule, .. } in spoken {
             let Some(by_project) = self.0.get_mut(rule) else { continue };
             if by_project.get_mut(project).is_some_and(|cases| cases.remove(case) && cases.is_empty()) {
                 by_project.remove(project);

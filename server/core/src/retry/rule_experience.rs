@@ -1,4 +1,4 @@
-//! How often each rule was right in this installation, and whether it still has a say.
+//! How often each rule was right in this installation, and whether it may still name a cause.
 //!
 //! | case | the rule was right if |
 //! |---|---|
@@ -12,8 +12,8 @@
 //! A project has its own records: its newest [`OWN_CASES`] count, and of each other project at most [`FOREIGN_CASES`]. So no single project
 //! can take the say of a rule in another one, whatever it retries, and each project can take it in its own.
 //!
-//! Nothing is stored but which rules spoke (`SpokenRule`): the records follow from verdicts, corrections and summaries, in whatever
-//! order they arrived. They are bounded with the known failures: each is listed under at most `MAX_SPOKEN` rules.
+//! Nothing is stored but which rules spoke (`MatchedRule`): the records follow from verdicts, corrections and summaries, in whatever
+//! order they arrived. They are bounded with the known failures: each is listed under at most `MAX_MATCHED_RULES` rules.
 
 use std::{
     cmp::Reverse,
@@ -28,7 +28,7 @@ use super::{
 };
 use crate::domain::{Cause, History, Key, Outcome, Rung};
 
-/// Most cases of a project in its own record, the newest: a rule that was wrong long ago gets its say back.
+/// Most cases of a project in its own record, the newest: a rule that was wrong long ago may name causes again.
 const OWN_CASES: usize = 32;
 /// Most cases of one project in the record of another, the newest. One project cannot turn a rule elsewhere with fewer than 6.
 const FOREIGN_CASES: usize = 3;
@@ -40,7 +40,7 @@ const EXAMINED_FOR_CASE: usize = 8;
 /// Attempts of a build after a failure among which one at the same commit is looked for: other pipelines run soon after.
 const NEXT_ATTEMPTS: usize = 64;
 
-/// A rule that has lost its say.
+/// A rule that may no longer name a cause, because it was wrong too often.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SilencedRule {
     /// Id of the rule.
@@ -75,7 +75,7 @@ impl RuleExperience<'_> {
         record_with(by_project, project, few)
     }
 
-    /// Where a rule has lost its say, by project.
+    /// The projects in which a rule is silenced.
     pub fn silenced(&self, rule: &str) -> Vec<SilencedRule> {
         let Some(by_project) = self.seen.rule_cases.0.get(rule) else { return Vec::new() };
         let cases = |most: usize| -> BTreeMap<&str, RuleRecord> {
@@ -92,7 +92,7 @@ impl RuleExperience<'_> {
         };
         let projects: BTreeSet<&str> = own.keys().copied().chain([""]).collect();
         let records = projects.into_iter().map(|project| (project, record_with(by_project, project, few)));
-        let silenced = records.filter(|(_, record)| !record.has_say());
+        let silenced = records.filter(|(_, record)| !record.is_reliable());
         let silenced = silenced.map(|(project, record)| SilencedRule {
             rule: rule.to_owned(),
             project: project.to_owned(),

@@ -1,20 +1,20 @@
-//! The record of a rule in this installation, and what it means: whether the rule still has a say.
+//! The record of a rule in this installation, and what it means: whether the rule may still name a cause.
 //!
 //! The share of right cases is estimated as the mean of a Beta distribution. The shipped share is its prior, worth [`PRIOR_CASES`].
 
 use plimsoll_proto::figures;
 
-use crate::domain::{Cause, SpokenRule};
+use crate::domain::{Cause, MatchedRule};
 
 /// Number of cases that the shipped share is worth.
 const PRIOR_CASES: u32 = 10;
 /// Share of the failures of tools that no rule was written for of which the cause, where a rule named one, was right.
 const SHIPPED_SHARE: f64 = 0.93;
-/// Least share for which a rule has a say. It is a judgement: general words alone name two of three causes rightly (`words.toml`), so what
+/// Least share with which a rule may name a cause. It is a judgement: general words alone name two of three causes rightly (`words.toml`), so what
 /// a rule below this says is worth less than what would speak in its place. With the prior, 6 wrong cases of 6 are below it, and 7 of 9.
-const LEAST_SHARE: f64 = 0.6;
+const MIN_RIGHT_SHARE: f64 = 0.6;
 /// Most rules of one verdict.
-pub(super) const MAX_SPOKEN: usize = 4;
+pub(super) const MAX_MATCHED_RULES: usize = 4;
 
 /// How often a rule was right.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -56,8 +56,8 @@ impl RuleRecord {
     }
 
     /// Whether the rule is right often enough to name a cause.
-    pub fn has_say(self) -> bool {
-        self.share() >= LEAST_SHARE
+    pub fn is_reliable(self) -> bool {
+        self.share() >= MIN_RIGHT_SHARE
     }
 
     pub(super) fn add(self, more: Self) -> Self {
@@ -73,7 +73,7 @@ impl RuleRecord {
 }
 
 /// Says with its figures that a rule does not count here.
-pub(super) fn sentence(spoken: &SpokenRule, record: RuleRecord) -> String {
-    let SpokenRule { rule, cause } = spoken;
+pub(super) fn sentence(spoken: &MatchedRule, record: RuleRecord) -> String {
+    let MatchedRule { rule, cause } = spoken;
     format!("{rule} names {}, but it was {}, so it does not count", cause.as_str(), record.in_words())
 }

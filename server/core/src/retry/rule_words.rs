@@ -18,9 +18,9 @@ const MAX_WORDS_OF_RULE: usize = 1024;
 /// Most bytes that a class of an expression may contain, to be spelled out.
 const MAX_CLASS_BYTES: usize = 4;
 
-/// For each of several groups of expressions, the words of which one is in each line that the group matches.
+/// Prefilter: for each group of regular expressions, literal words; every line that the group matches contains at least one of them.
 #[derive(Debug, Default)]
-pub(super) struct RuleWords {
+pub(super) struct KeywordPrefilter {
     search: Option<AhoCorasick>,
     /// The groups of each word.
     groups: Vec<Vec<usize>>,
@@ -28,7 +28,7 @@ pub(super) struct RuleWords {
     always: Vec<bool>,
 }
 
-impl RuleWords {
+impl KeywordPrefilter {
     /// Finds the words of these groups of expressions for bytes.
     /// Errors: the words are too many for one search.
     pub(super) fn of<'p>(
@@ -175,7 +175,8 @@ mod tests {
 
     #[test]
     fn a_line_is_tried_with_the_groups_that_have_a_word_in_it_and_those_without_words() {
-        let words = RuleWords::of([vec!["killed", "abort"], vec![r"\d"], vec!["illed"], vec!["other"]]);
+        let words =
+            KeywordPrefilter::of([vec!["killed", "abort"], vec![r"\d"], vec!["illed"], vec!["other"]]);
         let groups = |line: &str| words.as_ref().unwrap().groups_in(line.as_bytes()).collect::<Vec<_>>();
         assert_eq!([groups("Killed"), groups("x"), groups("ABORT")], [vec![0, 1, 2], vec![1], vec![0, 1]]);
     }
@@ -183,7 +184,7 @@ mod tests {
     #[test]
     fn no_example_of_any_rule_is_passed_over() {
         let rules = rules::built_in().unwrap();
-        let words = RuleWords::of(rules.iter().map(|rule| [rule.pattern.as_str()])).unwrap();
+        let words = KeywordPrefilter::of(rules.iter().map(|rule| [rule.pattern.as_str()])).unwrap();
         let patterns: Vec<RulePattern> = rules.iter().map(|rule| RulePattern::of(rule).unwrap()).collect();
         for line in rules.iter().flat_map(|rule| rule.matches.iter().chain(&rule.spares)) {
             for line in [line.clone(), line.to_uppercase(), line.to_lowercase()] {

@@ -15,7 +15,7 @@ use super::{
     mentioned_failures::{tries_again, went_well, without_mentions},
     rule::{self, Rule},
     rule_match::{Consequences, RuleMatch, note_all, says_no_reason, weaken_download_summaries},
-    rule_words::RuleWords,
+    rule_words::KeywordPrefilter,
 };
 use crate::domain::RootLine;
 
@@ -36,7 +36,7 @@ pub struct LogRules {
     /// Compiled sets of `RULES_PER_SET` rules each, in order.
     sets: Vec<RegexSet>,
     /// Words without which a set matches nothing.
-    words: RuleWords,
+    words: KeywordPrefilter,
     /// `unless` of each rule that has one, compiled, by the rule's index.
     unless: HashMap<usize, Regex>,
 }
@@ -104,7 +104,7 @@ impl LogRules {
             .map(set)
             .collect::<Result<_, _>>()
             .map_err(|error| error.to_string())?;
-        let words = RuleWords::of(
+        let words = KeywordPrefilter::of(
             rules.chunks(RULES_PER_SET).map(|rules| rules.iter().map(|rule| rule.pattern.as_str())),
         )?;
         let unless = rules.iter().enumerate().filter_map(|(at, rule)| Some((at, rule.unless.as_ref()?)));

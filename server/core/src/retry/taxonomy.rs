@@ -4,7 +4,7 @@
 //! class, and `deconflict_order:`. The order in `deconflict_order` is not used, because it puts a class that only reports a failed build
 //! before the class with the reason. The table below maps the classes to causes.
 
-use super::rule::{Rule, Sign};
+use super::rule::{OutOfMemorySign, Rule};
 use crate::domain::Cause;
 
 /// The cause of each class, and whether the class is weak: it only reports a failure, or matches words that any log may contain. A class
@@ -126,7 +126,7 @@ fn rule_of_class((class, patterns): (String, Vec<String>)) -> Rule {
         summary: false,
         own: false,
         silent: false,
-        sign: cause.is_memory().then_some(Sign::Kill),
+        sign: cause.is_memory().then_some(OutOfMemorySign::Kill),
         mend: None,
         matches: Vec::new(),
         spares: Vec::new(),

@@ -1,7 +1,7 @@
 //! The last resort where no rule names a cause: the general words of the lines that look like an error, weighed.
 //!
 //! For each word, `words.toml` has how much it speaks for a fault of the build itself, for one outside, and for memory: naive Bayes over
-//! whether a word stands in the log, learnt from labelled failures by `plimsoll-server rules learn`. The shares are those of the three kinds
+//! whether a word occurs in the log, learnt from labelled failures by `plimsoll-server rules learn`. The shares are those of the three kinds
 //! after all words; the chance that the same build passes when it is run again follows from how often each kind does.
 
 use std::{
@@ -115,7 +115,7 @@ pub(super) fn weigh(tail: &LogTail, rules: &LogRules) -> Option<WeighedWords> {
 }
 
 impl WeighedWords {
-    /// The cause that the words speak for: more than half of them must.
+    /// The cause that more than half of the words indicate.
     pub(super) fn cause(self) -> Cause {
         let [own, outside, memory] = self.shares();
         if own > 0.5 {

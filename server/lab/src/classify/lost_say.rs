@@ -4,7 +4,7 @@
 use std::{fmt::Write as _, sync::Arc};
 
 use plimsoll_core::{
-    domain::{Cause, History, Key, Outcome, SpokenRule, Summary, test_summary, test_verdict},
+    domain::{Cause, History, Key, MatchedRule, Outcome, Summary, test_summary, test_verdict},
     retry::{Corrections, KnownFailures, RuleExperience},
 };
 
@@ -17,12 +17,12 @@ const FAILURES: usize = 60;
 fn simulate(share: f64, uniform: &mut impl FnMut() -> f64) -> (Option<usize>, bool) {
     let (mut seen, mut history) = (KnownFailures::new(FAILURES), History::new(FAILURES));
     let corrections = Corrections::new(1);
-    let (mut lost, mut has_say) = (None, true);
+    let (mut lost, mut is_reliable) = (None, true);
     for n in 1..=FAILURES {
         let key = Key { package: format!("package-{n}"), ..Key::default() };
         let mut verdict = test_verdict(&format!("f{n}"), Some("a line"));
         verdict.given_unix_ms = Some(n as u64);
-        verdict.basis.spoken = vec![SpokenRule { rule: "rule".into(), cause: Cause::Deterministic }];
+        verdict.basis.spoken = vec![MatchedRule { rule: "rule".into(), cause: Cause::Deterministic }];
         seen.learn(&key, &verdict);
         let outcome = if uniform() < share { Outcome::Failed } else { Outcome::Succeeded };
         let retries = Some(verdict.attempt);
@@ -33,12 +33,12 @@ fn simulate(share: f64, uniform: &mut impl FnMut() -> f64) -> (Option<usize>, bo
             ..test_summary(&format!("r{n}"), "", "", 1)
         }));
         let experience = RuleExperience { seen: &seen, history: &history, corrections: &corrections };
-        has_say = experience.record("rule", "").has_say();
-        if !has_say && lost.is_none() {
+        is_reliable = experience.record("rule", "").is_reliable();
+        if !is_reliable && lost.is_none() {
             lost = Some(n);
         }
     }
-    (lost, has_say)
+    (lost, is_reliable)
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn the_table_of_how_many_failures_it_takes_is_the_one_that_is_printed() {
         let mut lost: Vec<usize> = ends.iter().filter_map(|(lost, _)| *lost).collect();
         lost.sort_unstable();
         let half = lost.get(lost.len() / 2).map_or_else(|| "-".to_owned(), ToString::to_string);
-        let kept = ends.iter().filter(|(_, has_say)| *has_say).count();
+        let kept = ends.iter().filter(|(_, is_reliable)| *is_reliable).count();
         let of = INSTALLATIONS;
         let _written = writeln!(
             table,

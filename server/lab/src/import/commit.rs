@@ -87,15 +87,15 @@ pub struct RecordDefaults {
     pub now_unix_ms: u64,
 }
 
-/// Adds the rows of a file to the history in `store`. `tell` gets the share of the work that is done.
+/// Adds the rows of a file to the history in `store`. `on_progress` gets the share of the work that is done.
 /// Errors: the file cannot be read to its end (then nothing is written), or the store fails.
 pub async fn commit(
     path: &Path,
     store: &Store,
     unsaid: &RecordDefaults,
-    mut tell: impl FnMut(f64),
+    mut on_progress: impl FnMut(f64),
 ) -> Result<ImportReport, ImportError> {
-    let rows = count_sensible_rows(path, |share| tell(share / 2.0))?;
+    let rows = count_sensible_rows(path, |share| on_progress(share / 2.0))?;
     let mut adding = ImportWriter::begin(store).await?;
     let mut reader = Reader::open(path)?;
     let mut number = 0;
@@ -116,7 +116,7 @@ pub async fn commit(
             record.summary.started_unix_ms = ended.saturating_sub(record.summary.wall.0);
         }
         if adding.take(record, known, reader.refusals.unit).await? {
-            tell(0.5 + reader.position.share() / 2.0);
+            on_progress(0.5 + reader.position.share() / 2.0);
         }
     }
     adding.finish(reader.refusals).await
@@ -229,13 +229,13 @@ pub fn refusals_if_all(path: &Path) -> Result<Option<Refusals>, FileError> {
 }
 
 /// Reads a file to its end, and returns the number of valid rows.
-fn count_sensible_rows(path: &Path, mut tell: impl FnMut(f64)) -> Result<u64, FileError> {
+fn count_sensible_rows(path: &Path, mut on_progress: impl FnMut(f64)) -> Result<u64, FileError> {
     let mut trial = Reader::open(path)?;
     let mut rows: u64 = 0;
     while trial.next_record()?.is_some() {
         rows += 1;
         if rows.is_multiple_of(1000) {
-            tell(trial.position.share());
+            on_progress(trial.position.share());
         }
     }
     Ok(rows)

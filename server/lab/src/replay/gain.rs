@@ -37,7 +37,7 @@ pub fn threshold(
     results: &PolicyResults,
     settings: &Settings,
     warmup: f64,
-    mut tell: impl FnMut(f64),
+    mut on_progress: impl FnMut(f64),
 ) -> Option<GainThreshold> {
     let of = |kind| results.iter().find(|(of, _)| *of == kind).map(|(_, tally)| &tally.all_builds);
     let (ours, preset) = (of(PolicyKind::Plimsoll)?, of(PolicyKind::Preset)?);
@@ -47,7 +47,7 @@ pub fn threshold(
     let (low, high) = PolicyKind::Plimsoll.knob()?;
     let mut at = |knob: f64| {
         let setting = PolicySetting { kind: PolicyKind::Plimsoll, knob: Some(knob.exp()) };
-        walk(tape, setting, settings, warmup, &mut tell)
+        walk(tape, setting, settings, warmup, &mut on_progress)
     };
     let gains = |tally: &PolicyTally| tally.all_builds.surplus_gib_hours < preset.surplus_gib_hours;
     let (low, mut above) = (low.ln(), high.ln());

@@ -56,13 +56,13 @@ pub struct ReplayTape {
 }
 
 impl ReplayTape {
-    /// Reads a file. `tell` gets the share of the file that was read, once for every thousand rows.
-    pub fn read(mut reader: Reader, mut tell: impl FnMut(f64)) -> Result<Self, FileError> {
+    /// Reads a file. `on_progress` gets the share of the file that was read, once for every thousand rows.
+    pub fn read(mut reader: Reader, mut on_progress: impl FnMut(f64)) -> Result<Self, FileError> {
         let mut tape = Self::default();
         while let Some(record) = reader.next_record()? {
             tape.push(record);
             if tape.rows.len().is_multiple_of(1000) {
-                tell(reader.position.share());
+                on_progress(reader.position.share());
             }
         }
         tape.refusals = reader.refusals;

@@ -40,13 +40,13 @@ pub fn run(
     kind: PolicyKind,
     settings: &Settings,
     goal: TuneGoal,
-    mut tell: impl FnMut(f64),
+    mut on_progress: impl FnMut(f64),
 ) -> Option<PolicyTally> {
     let TuneGoal { target, warmup } = goal;
     if kind == PolicyKind::Preset && !tape.has_presets {
         return None;
     }
-    let as_it_is = walk(tape, PolicySetting { kind, knob: None }, settings, warmup, &mut tell);
+    let as_it_is = walk(tape, PolicySetting { kind, knob: None }, settings, warmup, &mut on_progress);
     let rate = as_it_is.all_builds.first_failed_rate();
     let (wanted, knob) = match (target, kind.knob()) {
         (FailureTarget::AtMost(most), Some(knob)) if rate > most => (most, knob),
@@ -58,7 +58,7 @@ pub fn run(
     for _ in 0..BISECTION_STEPS {
         let middle = f64::midpoint(low, high);
         let setting = PolicySetting { kind, knob: Some(middle.exp()) };
-        let tally = walk(tape, setting, settings, warmup, &mut tell);
+        let tally = walk(tape, setting, settings, warmup, &mut on_progress);
         let rate = tally.all_builds.first_failed_rate();
         // a larger value of the setting means fewer failures
         *(if rate > wanted { &mut low } else { &mut high }) = middle;

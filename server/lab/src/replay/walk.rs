@@ -27,7 +27,7 @@ pub(super) fn walk(
     setting: PolicySetting,
     settings: &Settings,
     warmup: f64,
-    mut tell: impl FnMut(f64),
+    mut on_progress: impl FnMut(f64),
 ) -> PolicyTally {
     let PolicySetting { kind, knob } = setting;
     let mut policy = kind.make(knob, settings);
@@ -38,7 +38,7 @@ pub(super) fn walk(
     for (number, row) in tape.rows.iter().enumerate() {
         let place = Bytes(u64::try_from(number).unwrap_or(0)).as_f64() / rows;
         if number.is_multiple_of(1000) {
-            tell(place);
+            on_progress(place);
         }
         while running.peek().is_some_and(|Reverse((end, _))| *end <= row.start_ms) {
             let Some(Reverse((_, slot))) = running.pop() else { break };

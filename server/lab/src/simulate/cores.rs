@@ -54,15 +54,15 @@ impl SimulatedCores {
     }
 
     /// Predicts the cores of each build from the builds that had ended before its start, by the recorded times,
-    /// whatever the fleet and the policy are. `tell` gets the share that is done, once for every thousand rows.
-    pub fn predicted(tape: &ReplayTape, settings: &Settings, mut tell: impl FnMut(f64)) -> Self {
+    /// whatever the fleet and the policy are. `on_progress` gets the share that is done, once for every thousand rows.
+    pub fn predicted(tape: &ReplayTape, settings: &Settings, mut on_progress: impl FnMut(f64)) -> Self {
         let mut policy = PolicyKind::Plimsoll.make(None, settings);
         // builds that are running, by the time of their end
         let mut running: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
         let mut milli = Vec::with_capacity(tape.rows.len());
         for (number, row) in tape.rows.iter().enumerate() {
             if number.is_multiple_of(1000) {
-                tell(share(number, tape.rows.len()));
+                on_progress(share(number, tape.rows.len()));
             }
             for ended in std::iter::from_fn(|| next_ended(&mut running, row.start_ms)) {
                 teach_policy(policy.as_mut(), tape, ended);

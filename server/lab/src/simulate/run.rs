@@ -73,7 +73,7 @@ pub fn run(
     fleet: &Fleet,
     sizes: SimulatedSizes,
     terms: &SimulationTerms,
-    mut tell: impl FnMut(f64),
+    mut on_progress: impl FnMut(f64),
 ) -> FleetOutcome {
     let SimulatedRows { tape, window, .. } = rows;
     let SimulatedSizes { kind, spread } = sizes;
@@ -97,7 +97,7 @@ pub fn run(
     let mut now_ms = window.from_ms;
     for (number, row) in tape.rows.iter().enumerate().filter(|(_, row)| row.start_ms < window.until_ms) {
         if number.is_multiple_of(1000) {
-            tell(share(number, tape.rows.len()));
+            on_progress(share(number, tape.rows.len()));
         }
         now_ms = day.run_until(row.start_ms).unwrap_or(now_ms);
         if window.simulates(row) {

@@ -64,15 +64,15 @@ pub struct RecordedBuilds {
 }
 
 impl RecordedBuilds {
-    /// Reads a file. `tell` gets the share that is read.
+    /// Reads a file. `on_progress` gets the share that is read.
     /// Errors: the file cannot be read.
-    pub fn read(mut reader: Reader, mut tell: impl FnMut(f64)) -> Result<Self, FileError> {
+    pub fn read(mut reader: Reader, mut on_progress: impl FnMut(f64)) -> Result<Self, FileError> {
         let mut groups: BTreeMap<(String, &'static str, String), BuildGroup> = BTreeMap::new();
         let (mut timed, mut span, mut rows) = (false, (u64::MAX, 0_u64), 0_u64);
         while let Some(record) = reader.next_record()? {
             rows += 1;
             if rows.is_multiple_of(1000) {
-                tell(reader.position.share());
+                on_progress(reader.position.share());
             }
             timed |= record.timed;
             let summary = record.summary;

@@ -123,7 +123,7 @@ fn next(explained: &ExplainResponse, newest: Option<&Summary>) -> Markup {
             "For the next attempt of " (build_words(newest)) ". "
             (sizes_reason(explained, newest)) " Confidence in these sizes " (reasons::confidence(&prediction)) "."
             @if !based_on.is_empty() { " Based on " (based_on) "." }
-            @if let Some(jobs) = reasons::jobs_beside_cpu(&prediction) { " " (jobs) "." }
+            @if let Some(jobs) = reasons::more_jobs_than_cores_note(&prediction) { " " (jobs) "." }
         }
         div.scroll tabindex="0" role="region" aria-label="Next size of one build" {
             table.stack {

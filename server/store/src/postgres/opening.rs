@@ -27,7 +27,7 @@ pub(super) enum Takeover {
     /// This server waits for its end.
     WhenFree {
         /// Gets the address of the other server.
-        tell: Box<dyn Fn(&str) + Send>,
+        on_holder: Box<dyn Fn(&str) + Send>,
         /// Ends the wait. A lease that is being taken then is taken: the caller gives it up.
         ends: CancellationToken,
     },
@@ -63,8 +63,8 @@ pub(super) async fn open(
     loop {
         let seen = match &takeover {
             Takeover::AtOnce => None,
-            Takeover::WhenFree { tell, .. } => {
-                Some(takeover.wait(wait_until_free(target, &mut connection, tell)).await?)
+            Takeover::WhenFree { on_holder, .. } => {
+                Some(takeover.wait(wait_until_free(target, &mut connection, on_holder)).await?)
             }
         };
         match in_time(schema::take_lease(&mut connection.client, seen)).await {
@@ -115,7 +115,7 @@ async fn reconnect(target: &Target) -> Result<Connection, PostgresError> {
 async fn wait_until_free(
     target: &Target,
     connection: &mut Connection,
-    tell: &dyn Fn(&str),
+    on_holder: &dyn Fn(&str),
 ) -> Result<i64, PostgresError> {
     let (mut watch, mut reported) = (LeaseWatch::default(), None);
     loop {
@@ -128,7 +128,7 @@ async fn wait_until_free(
                     return Ok(epoch);
                 }
                 if reported.replace(epoch) != Some(epoch) {
-                    tell(&holder);
+                    on_holder(&holder);
                 }
             }
             failed => {

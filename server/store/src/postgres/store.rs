@@ -71,18 +71,18 @@ impl PostgresStore {
         Self::with(opened, parts)
     }
 
-    /// Opens the store like [`Self::open`], but waits while another server has it open. `tell` gets the address and the start of
+    /// Opens the store like [`Self::open`], but waits while another server has it open. `on_holder` gets the address and the start of
     /// that server, if there is one. `None` once `stop` is cancelled; a lease that was taken then is given up first.
     /// Errors: the text names the setting and says what to do.
     pub async fn open_when_free(
         settings: &PostgresSettings,
-        tell: impl Fn(&str) + Send + 'static,
+        on_holder: impl Fn(&str) + Send + 'static,
         stop: &CancellationToken,
     ) -> Result<Option<Self>, PostgresError> {
         let ends = stop.child_token();
         // also if this future is dropped
         let _guard = ends.clone().drop_guard();
-        let takeover = Takeover::WhenFree { tell: Box::new(tell), ends };
+        let takeover = Takeover::WhenFree { on_holder: Box::new(on_holder), ends };
         let (opening, parts) = Self::begin_to_open(settings, takeover)?;
         let opened = Self::with(opening.await, parts);
         if !stop.is_cancelled() {

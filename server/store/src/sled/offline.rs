@@ -162,19 +162,23 @@ impl OfflineStore {
         }
     }
 
-    /// Checks every readable entry. Passes each finding to `tell`, and after each entry the number of bytes
+    /// Checks every readable entry. Passes each finding to `on_finding`, and after each entry the number of bytes
     /// read so far to `progress`.
-    pub fn check(&self, mut tell: impl FnMut(CheckFinding), mut progress: impl FnMut(u64)) -> CheckReport {
+    pub fn check(
+        &self,
+        mut on_finding: impl FnMut(CheckFinding),
+        mut progress: impl FnMut(u64),
+    ) -> CheckReport {
         let mut checker = Checker::new(self.identity.sequence);
         let read = self.each_past_damage::<Infallible>(|read| {
-            progress(checker.check(read, &mut tell));
+            progress(checker.check(read, &mut on_finding));
             Ok(())
         });
         match read {
             Ok(()) => {}
             Err(never) => match never {},
         }
-        checker.finish(tell)
+        checker.finish(on_finding)
     }
 
     fn each_page<E: From<StoreError>>(
@@ -204,7 +208,7 @@ impl OfflineStore {
     /// Copies all entries into new files, reads them back, and replaces the old files if the new ones are
     /// smaller. Returns whether they are.
     /// Errors: there is no space, or the store cannot be read. The old files are then unchanged.
-    pub fn compact(self, cache_bytes: u64, mut tell: impl FnMut(u64)) -> Result<bool, OpenError> {
+    pub fn compact(self, cache_bytes: u64, mut on_finding: impl FnMut(u64)) -> Result<bool, OpenError> {
         let path = self.directory.begin_copy()?;
         let failed = |reason: String| OpenError::Engine { dir: path.clone(), reason };
         let mut filler = EngineFiller::begin(&path, cache_bytes, self.identity)?;
@@ -215,7 +219,7 @@ impl OfflineStore {
         let mut done = 0;
         let copied = self.each_entry(|entry| {
             done += (entry.key.len() + entry.value.value.len()) as u64;
-            tell(done);
+            on_finding(done);
             filler.put(entry).map_err(unwritten)
         });
         let copied = copied.map_err(|error: StoreError| failed(error.to_string()))?;

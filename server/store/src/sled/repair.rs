@@ -46,13 +46,13 @@ pub struct RepairReport {
     pub losses: Vec<RepairLoss>,
 }
 
-/// Creates the store `into` from what is left in the directory `from`. `tell` gets the bytes of keys and values
+/// Creates the store `into` from what is left in the directory `from`. `on_progress` gets the bytes of keys and values
 /// written so far.
 /// Errors: nothing is left, `from` is in use, `into` is not empty, or a disk fails.
 pub fn repair(
     from: &Path,
     into: &StoreSettings,
-    mut tell: impl FnMut(u64),
+    mut on_progress: impl FnMut(u64),
 ) -> Result<RepairReport, OpenError> {
     let directory = Directory::open_damaged(from)?;
     refuse_within(from, &into.dir)?;
@@ -79,7 +79,7 @@ pub fn repair(
     source.each_complete(&mut |entry| {
         let Ok(entry) = entry else { return Ok(()) };
         done += (entry.key.len() + entry.value.value.len()) as u64;
-        tell(done);
+        on_progress(done);
         filling.put(entry)
     })?;
     filling.end()?;

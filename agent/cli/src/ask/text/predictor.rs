@@ -14,7 +14,7 @@ use crate::ask::outlook;
 
 /// A line for each predicted number with its reason, then the rest of the explanation.
 pub(in crate::ask) fn render_prediction(prediction: &Prediction) -> String {
-    format!("{}{}{}", sizes(prediction), beside_the_sizes(prediction), remarks(prediction))
+    format!("{}{}{}", sizes(prediction), other_reasons(prediction), remarks(prediction))
 }
 
 /// The prediction after a request for an explanation: the explanation comes first.
@@ -28,7 +28,7 @@ fn summary_sentence(prediction: &Prediction) -> String {
 }
 
 /// The part of the explanation that the lines about sizes do not show.
-fn beside_the_sizes(prediction: &Prediction) -> String {
+fn other_reasons(prediction: &Prediction) -> String {
     let is_named = |clause: &&str| SizeKind::ALL.iter().any(|kind| clause.starts_with(kind.as_str()));
     let reason = clean(&prediction.reason);
     let clauses: Vec<&str> = reason.split("; ").filter(|clause| !is_named(clause)).collect();
@@ -38,7 +38,7 @@ fn beside_the_sizes(prediction: &Prediction) -> String {
 /// The prediction's remarks, one line each.
 fn remarks(prediction: &Prediction) -> String {
     let mut text = groups::render(prediction.need_groups.as_ref());
-    if let Some(jobs) = reasons::jobs_beside_cpu(prediction) {
+    if let Some(jobs) = reasons::more_jobs_than_cores_note(prediction) {
         let _written = writeln!(text, "{jobs}");
     }
     if prediction.shadow {

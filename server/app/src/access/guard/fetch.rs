@@ -12,7 +12,7 @@ use plimsoll_core::mask;
 use tokio::{task::spawn_blocking, time::timeout};
 
 use crate::{
-    access::identity::{Origin, safe_address},
+    access::identity::{KeySetSource, safe_address},
     runtime::{
         net::{
             outgoing,
@@ -72,7 +72,10 @@ pub(super) fn keys_address(described: &str, issuer: &str) -> Result<String, Fetc
 /// Fetches the keys of an issuer. If their address is not configured, fetches the issuer's
 /// description first.
 /// Errors: the issuer does not answer `within` this time, or its answer is not a key set.
-pub(super) async fn fetch_key_set(origin: &Origin, within: Duration) -> Result<KeySetAnswer, FetchFailure> {
+pub(super) async fn fetch_key_set(
+    origin: &KeySetSource,
+    within: Duration,
+) -> Result<KeySetAnswer, FetchFailure> {
     // the time limit covers reading the files too, because they may be on a network file system
     // that hangs
     let asking = async { IssuerClient::new(origin).await?.fetch_keys(origin).await };
@@ -91,7 +94,7 @@ struct IssuerClient {
 impl IssuerClient {
     /// Reads the files again for each request: the CA may be renewed, and a Kubernetes token is
     /// renewed every hour.
-    async fn new(origin: &Origin) -> Result<Self, FetchFailure> {
+    async fn new(origin: &KeySetSource) -> Result<Self, FetchFailure> {
         let (ca, bearer) = (origin.ca_file.clone(), origin.bearer_file.clone());
         let reading = spawn_blocking(move || {
             let http = outgoing::http_client(ca.as_deref()).map_err(|error| format!("ca_file: {error:#}"))?;
@@ -108,8 +111,8 @@ impl IssuerClient {
         read.map_err(|text| FetchFailure::new("files", mask::text(&text).into_owned()))
     }
 
-    async fn fetch_keys(&self, origin: &Origin) -> Result<KeySetAnswer, FetchFailure> {
-        let Origin { issuer, keys_url, .. } = origin;
+    async fn fetch_keys(&self, origin: &KeySetSource) -> Result<KeySetAnswer, FetchFailure> {
+        let KeySetSource { issuer, keys_url, .. } = origin;
         if let Some(url) = keys_url {
             return self.get(url, true).await;
         }

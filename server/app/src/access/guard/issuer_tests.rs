@@ -60,12 +60,12 @@ impl Issuer {
         self.says("/.well-known/openid-configuration", "200 OK", description.to_string());
     }
 
-    fn origin(&self) -> Origin {
-        Origin { issuer: self.url(""), keys_url: None, ca_file: None, bearer_file: None }
+    fn origin(&self) -> KeySetSource {
+        KeySetSource { issuer: self.url(""), keys_url: None, ca_file: None, bearer_file: None }
     }
 
-    fn keys_at(&self, path: &str) -> Origin {
-        Origin { keys_url: Some(self.url(path)), ..self.origin() }
+    fn keys_at(&self, path: &str) -> KeySetSource {
+        KeySetSource { keys_url: Some(self.url(path)), ..self.origin() }
     }
 }
 
@@ -94,7 +94,7 @@ async fn keys_come_from_where_the_issuer_says_and_for_as_long_as_it_says() {
 #[tokio::test]
 async fn an_answer_that_is_wrong_in_any_way_is_none() {
     let issuer = Issuer::start().await;
-    let kind = async |origin: Origin| fetch_key_set(&origin, PATIENT).await.unwrap_err().kind;
+    let kind = async |origin: KeySetSource| fetch_key_set(&origin, PATIENT).await.unwrap_err().kind;
     let moved = format!("302 Found\r\nLocation: {}", issuer.url("/elsewhere"));
     issuer.says("/elsewhere", "200 OK", "keys");
     for (head, body, expected) in [
@@ -126,13 +126,13 @@ async fn the_token_for_an_issuer_goes_to_the_place_that_the_operator_named_and_n
     let (issuer, other) = (Issuer::start().await, Issuer::start().await);
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), "cluster-secret\n").unwrap();
-    let origin = Origin { bearer_file: Some(file.path().to_owned()), ..issuer.origin() };
+    let origin = KeySetSource { bearer_file: Some(file.path().to_owned()), ..issuer.origin() };
     other.says("/keys", "200 OK", "keys");
     issuer.describes(&other.url("/keys"));
     fetch_key_set(&origin, PATIENT).await.unwrap();
     assert!(!other.server.heads()[0].contains("cluster-secret"));
     assert!(issuer.server.heads()[0].contains("Bearer cluster-secret"));
-    let missing = Origin { bearer_file: Some("/nonexistent".into()), ..origin };
+    let missing = KeySetSource { bearer_file: Some("/nonexistent".into()), ..origin };
     assert_eq!(fetch_key_set(&missing, PATIENT).await.unwrap_err().kind, "files");
 }
 
@@ -163,7 +163,8 @@ async fn an_issuer_is_believed_by_the_ca_that_the_operator_names_and_by_no_other
     });
     let by = async |ca: Option<&str>| {
         let ca_file = ca.map(file);
-        let origin = Origin { issuer: url.clone(), keys_url: Some(url.clone()), ca_file, bearer_file: None };
+        let origin =
+            KeySetSource { issuer: url.clone(), keys_url: Some(url.clone()), ca_file, bearer_file: None };
         fetch_key_set(&origin, PATIENT).await.map(|answer| answer.text).map_err(|trouble| trouble.kind)
     };
     assert_eq!(by(Some("tls.crt")).await.as_deref(), Ok("keys"));

@@ -14,11 +14,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Shared,
+    GuardState,
     fetch::{FetchFailure, fetch_key_set},
 };
 use crate::{
-    access::identity::{FetchedKeys, Origin, REFETCH_AFTER},
+    access::identity::{FetchedKeys, KeySetSource, REFETCH_AFTER},
     runtime::metrics::{IssuerLabel, KindLabel},
 };
 
@@ -44,7 +44,7 @@ const FETCH_TERMS: FetchTerms = FetchTerms {
 };
 
 /// Keeps the keys of all issuers in force up to date, until `end`.
-pub(super) async fn keep_all_keys(shared: Arc<Shared>, end: CancellationToken) -> anyhow::Result<()> {
+pub(super) async fn keep_all_keys(shared: Arc<GuardState>, end: CancellationToken) -> anyhow::Result<()> {
     let keep = |origin, fetched| keep_issuer_keys(Arc::clone(&shared), origin, fetched, FETCH_TERMS);
     end.run_until_cancelled(keep_each_issuer(&shared, FETCH_TERMS.backoff.0, keep)).await;
     Ok(())
@@ -53,13 +53,13 @@ pub(super) async fn keep_all_keys(shared: Arc<Shared>, end: CancellationToken) -
 /// Runs `keep` as a task for each issuer in force. A task that fails is logged, and restarted after
 /// `pause`. Never returns.
 pub(super) async fn keep_each_issuer<F>(
-    shared: &Shared,
+    shared: &GuardState,
     pause: Duration,
-    keep: impl Fn(Origin, Arc<FetchedKeys>) -> F,
+    keep: impl Fn(KeySetSource, Arc<FetchedKeys>) -> F,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
-    let mut kept: HashMap<Origin, AbortHandle> = HashMap::new();
+    let mut kept: HashMap<KeySetSource, AbortHandle> = HashMap::new();
     // the tasks are aborted when this is dropped
     let mut running = JoinSet::new();
     loop {
@@ -89,14 +89,14 @@ pub(super) async fn keep_each_issuer<F>(
     }
 }
 
-fn issuer_label(origin: &Origin) -> IssuerLabel {
+fn issuer_label(origin: &KeySetSource) -> IssuerLabel {
     IssuerLabel { issuer: origin.issuer.clone() }
 }
 
 /// Keeps the keys of one issuer up to date.
 pub(super) async fn keep_issuer_keys(
-    shared: Arc<Shared>,
-    origin: Origin,
+    shared: Arc<GuardState>,
+    origin: KeySetSource,
     fetched: Arc<FetchedKeys>,
     terms: FetchTerms,
 ) {
@@ -138,10 +138,10 @@ pub(super) async fn keep_issuer_keys(
     }
 }
 
-impl Shared {
+impl GuardState {
     /// Sets the metric that shows when the issuer's keys expire. Skips an issuer that is no longer
     /// in force, because nothing would remove its metric.
-    fn report_expiry(&self, origin: &Origin, fetched: &FetchedKeys) {
+    fn report_expiry(&self, origin: &KeySetSource, fetched: &FetchedKeys) {
         let until = i64::try_from(fetched.valid_until()).unwrap_or(i64::MAX);
         let origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
         if origins.contains_key(origin) {
@@ -150,7 +150,7 @@ impl Shared {
     }
 
     /// Counts a successful fetch. A key set that has changed is logged.
-    fn keys_fetched(&self, origin: &Origin, is_new: bool) {
+    fn keys_fetched(&self, origin: &KeySetSource, is_new: bool) {
         self.metrics.issuer_fetches.get_or_create(&KindLabel::of("fetched")).inc();
         if is_new {
             tracing::info!(issuer = origin.issuer, "took the issuer's keys over");
@@ -163,7 +163,7 @@ impl Shared {
     }
 
     /// Counts a failed fetch, and logs the reason.
-    fn keys_not_fetched(&self, origin: &Origin, trouble: &FetchFailure, serves: bool) {
+    fn keys_not_fetched(&self, origin: &KeySetSource, trouble: &FetchFailure, serves: bool) {
         let FetchFailure { kind, text } = trouble;
         self.metrics.issuer_fetches.get_or_create(&KindLabel::of(kind)).inc();
         let issuer = &origin.issuer;

@@ -26,7 +26,7 @@ pub(crate) const REFETCH_AFTER: u64 = 10;
 
 /// Where the keys of an issuer are fetched from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Origin {
+pub(crate) struct KeySetSource {
     /// The issuer, as in the claim `iss`.
     pub(crate) issuer: String,
     /// Address of the key set; `None`: the issuer's description has it (`OpenID` Connect Discovery

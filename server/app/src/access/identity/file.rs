@@ -13,7 +13,7 @@ use super::{
     bounds::BoundsTable,
     can_match,
     claims::{Grant, IssuerKind},
-    fetched::{FetchedKeys, Origin, safe_address},
+    fetched::{FetchedKeys, KeySetSource, safe_address},
     jwt::{Issuer, IssuerKeys},
     keys::KeySet,
     usage::Usages,
@@ -241,7 +241,7 @@ pub(crate) struct Sources<'a> {
     /// Time at which the file is loaded.
     pub(crate) moment: Instant,
     /// Returns the keys fetched from an origin, shared with the task that fetches them.
-    pub(crate) fetched: &'a dyn Fn(Origin) -> Arc<FetchedKeys>,
+    pub(crate) fetched: &'a dyn Fn(KeySetSource) -> Arc<FetchedKeys>,
 }
 
 impl IssuerTable {
@@ -295,7 +295,7 @@ impl IssuerTable {
                     format!("its keys cannot be fetched: {why}; give keys_url or keys_file")
                 })?,
             }
-            return Ok(IssuerKeys::Fetched((sources.fetched)(Origin {
+            return Ok(IssuerKeys::Fetched((sources.fetched)(KeySetSource {
                 issuer: issuer.clone(),
                 keys_url: keys_url.clone(),
                 ca_file: ca_file.clone(),

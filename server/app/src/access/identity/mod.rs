@@ -38,7 +38,7 @@ pub(crate) use access::{Access, bearer};
 use bounds::Bounds;
 pub(crate) use bounds::{Bound, ExceededBound};
 pub(crate) use denied::Denied;
-pub(crate) use fetched::{FetchedKeys, Origin, REFETCH_AFTER, safe_address};
+pub(crate) use fetched::{FetchedKeys, KeySetSource, REFETCH_AFTER, safe_address};
 pub(crate) use file::{AccessFile, Sources, hash};
 use plimsoll_core::domain::{Attempt, AttemptId, COMMIT_LABELS, FieldViolation, Key, PIPELINE_LABEL};
 use plimsoll_proto::job::JobExecution;
@@ -113,7 +113,7 @@ impl Identity {
     /// Any caller of a server without an access file: it may do and see everything, and its
     /// attempts count for predictions.
     pub(crate) fn anyone() -> Arc<Self> {
-        static ANYONE: LazyLock<Arc<Identity>> = LazyLock::new(|| {
+        static ANONYMOUS_IDENTITY: LazyLock<Arc<Identity>> = LazyLock::new(|| {
             Arc::new(Identity {
                 name: "anyone".into(),
                 roles: Role::ALL.into_iter().collect(),
@@ -126,7 +126,7 @@ impl Identity {
                 usage: Usage::default(),
             })
         });
-        Arc::clone(&ANYONE)
+        Arc::clone(&ANONYMOUS_IDENTITY)
     }
 
     /// A caller that is not identified, on a server with an access file: it may do and see nothing.

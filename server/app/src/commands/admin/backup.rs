@@ -21,7 +21,7 @@ pub(crate) fn fetch_archive(
     server: &RunningServer<'_>,
     wanted_store: Option<Ulid>,
     out: &mut impl Write,
-    tell: impl FnMut(u64),
+    on_progress: impl FnMut(u64),
 ) -> anyhow::Result<()> {
     let authorization = link::authorization(server.token.as_deref())?;
     let mut stream = link::connect(server)?;
@@ -47,7 +47,7 @@ pub(crate) fn fetch_archive(
             reason.trim()
         );
     }
-    let mut passing = ReportingReader { source: answer, out, bytes_done: 0, on_progress: tell };
+    let mut passing = ReportingReader { source: answer, out, bytes_done: 0, on_progress };
     let mut unpacker = Unpacker::begin(&mut passing)?;
     let given = unpacker.identity.id;
     if let Some(wanted) = wanted_store.filter(|wanted| *wanted != given) {

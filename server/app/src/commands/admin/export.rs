@@ -128,20 +128,20 @@ impl SampleRow {
     }
 }
 
-/// Writes a line for each readable ended attempt, sorted by id. Passes the ids to `tell`, and
+/// Writes a line for each readable ended attempt, sorted by id. Passes the ids to `on_progress`, and
 /// ranges of the store that cannot be read to `gap`.
 /// Errors: the store is closed, or `out` cannot be written.
 pub(crate) async fn history(
     store: &Store,
     out: &mut (impl Write + Send),
-    mut tell: impl FnMut(AttemptId) + Send,
+    mut on_progress: impl FnMut(AttemptId) + Send,
     gap: impl FnMut(UnreadableRange) + Send,
 ) -> anyhow::Result<LoadReport> {
     let mut failed = None;
     let take = |summary: Summary| {
         if failed.is_none() {
             failed = write_line(out, &Row::of(&summary)).err();
-            tell(summary.attempt);
+            on_progress(summary.attempt);
         }
     };
     let loaded = store::load_summaries_past_damage(store, take, gap);

@@ -53,17 +53,17 @@ struct Project {
 }
 
 /// The jobs of these projects that ran in `range`, and the numbers of the projects whose jobs GitLab
-/// does not show completely to this token. `tell` gets the progress, 0 to 1.
+/// does not show completely to this token. `on_progress` gets the progress, 0 to 1.
 /// Errors: GitLab does not answer, or a project has too many jobs.
 pub(crate) async fn list_jobs(
     client: &GitlabClient,
     projects: &BTreeSet<u64>,
     range: TimeRange,
-    mut tell: impl FnMut(f64),
+    mut on_progress: impl FnMut(f64),
 ) -> Result<(ListedJobs, Vec<u64>), ListFailure> {
     let (mut jobs, mut hidden) = (ListedJobs::default(), Vec::new());
     for (done, number) in projects.iter().enumerate() {
-        tell(share_done(done, projects.len()));
+        on_progress(share_done(done, projects.len()));
         if !add_jobs_of_project(client, *number, range, &mut jobs).await? {
             jobs.forget(*number);
             hidden.push(*number);

@@ -3,7 +3,7 @@
 
 use plimsoll_core::{
     domain::Exit,
-    retry::{container_beside_build, reason_in_container},
+    retry::{other_container, reason_in_container},
 };
 
 /// Number of lines at the end of the log among which the runner's line is searched.
@@ -54,7 +54,7 @@ pub(super) fn end_of_build(log: &str) -> TraceEnd {
     });
     let reason = line.split_once("reason: '").and_then(|(_, rest)| rest.split_once('\''));
     let reason = reason.map(|(reason, _)| plimsoll_proto::job::clean_and_cut(reason, 64)).unwrap_or_default();
-    match container_beside_build(line) {
+    match other_container(line) {
         // the exit code of another container is not that of the build
         Some(container) if !reason.is_empty() => {
             let container = plimsoll_proto::job::clean_and_cut(container, 64);

@@ -37,12 +37,12 @@ pub(crate) struct PrometheusHistory {
     pub(crate) warning: Option<String>,
 }
 
-/// Reads the history of a range. `tell` gets the progress.
+/// Reads the history of a range. `on_progress` gets the progress.
 /// Errors: Prometheus does not answer, or has no build in this range.
 pub(crate) async fn read_history(
     client: &PrometheusClient,
     question: &HistoryQuestion,
-    mut tell: impl FnMut(f64),
+    mut on_progress: impl FnMut(f64),
 ) -> anyhow::Result<PrometheusHistory> {
     let HistoryQuestion { labels, range, .. } = question;
     let mut read = PrometheusHistory { pods: BuildPods::new(labels.clone()), empty_ms: 0, warning: None };
@@ -55,7 +55,7 @@ pub(crate) async fn read_history(
         }
         read.pods.end_window(window)?;
         start_ms = window.end_ms;
-        tell(float(start_ms - range.start_ms) / float(range.end_ms - range.start_ms));
+        on_progress(float(start_ms - range.start_ms) / float(range.end_ms - range.start_ms));
     }
     if read.empty_ms >= range.end_ms - range.start_ms {
         return Err(no_build(client, question, &read.pods).await);

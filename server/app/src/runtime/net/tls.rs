@@ -25,7 +25,7 @@ use webpki::EndEntityCert;
 use crate::runtime::{
     metrics::Metrics,
     reload,
-    reload::{FileStamp, Kept},
+    reload::{FileStamp, ReloadedValue},
 };
 
 /// Name of the files, for log messages.
@@ -125,7 +125,7 @@ pub(crate) struct Tls(Arc<TlsState>);
 #[derive(Debug)]
 struct TlsState {
     files: Certificate,
-    kept_config: Kept<ServerConfig, [Option<FileStamp>; 3]>,
+    kept_config: ReloadedValue<ServerConfig, [Option<FileStamp>; 3]>,
 }
 
 impl Tls {
@@ -135,7 +135,7 @@ impl Tls {
     /// A file cannot be read or is invalid.
     pub(crate) fn new(files: Certificate) -> anyhow::Result<Self> {
         let stamps = files.stamps();
-        let kept = Kept::new(FILES_NAME, files.read()?, stamps);
+        let kept = ReloadedValue::new(FILES_NAME, files.read()?, stamps);
         Ok(Self(Arc::new(TlsState { files, kept_config: kept })))
     }
 

@@ -12,7 +12,7 @@ use crate::runtime::metrics::KindLabel;
 /// The last valid content of some files. `L` is their state on disk, by which changes are noticed.
 /// An invalid file is logged once and counted, and the earlier content stays in force.
 #[derive(Debug)]
-pub(crate) struct Kept<T, L> {
+pub(crate) struct ReloadedValue<T, L> {
     /// Name of the files, for log messages.
     what: &'static str,
     in_force: RwLock<Arc<T>>,
@@ -22,7 +22,7 @@ pub(crate) struct Kept<T, L> {
     refused: AtomicBool,
 }
 
-impl<T, L: PartialEq> Kept<T, L> {
+impl<T, L: PartialEq> ReloadedValue<T, L> {
     /// Starts with content that was read already. `file_stamps`: the files' state from before reading, so
     /// that a change during reading is noticed later.
     pub(crate) fn new(what: &'static str, value: Arc<T>, file_stamps: L) -> Self {
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn files_that_stay_wrong_are_read_once_and_change_nothing() {
-        let (kept, reloads) = (Kept::new("numbers", Arc::new(1), 1), Family::default());
+        let (kept, reloads) = (ReloadedValue::new("numbers", Arc::new(1), 1), Family::default());
         let look = |asked: bool, file_stamps: u8, read: anyhow::Result<i32>| {
             let mut is_read = false;
             let taken = kept.reload_if_changed(

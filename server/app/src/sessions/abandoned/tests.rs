@@ -19,10 +19,10 @@ async fn no_attempt_is_closed_for_the_silence_of_a_store_that_takes_nothing() {
     let (mut worker, _stream) = held(&Store::Memory(memory.clone()), &StreamHandle::new());
     let minute = Duration::from_mins(1);
     memory.refuse_commits("the disk is full");
-    assert_eq!(swept_after(&mut worker, fixture::PATIENCE * 2).await, 1);
+    assert_eq!(swept_after(&mut worker, fixture::ABANDON_AFTER * 2).await, 1);
     memory.accept_commits();
     assert_eq!(swept_after(&mut worker, minute).await, 1, "its agent is given time to come back");
-    assert_eq!(swept_after(&mut worker, fixture::PATIENCE).await, 0, "it did not");
+    assert_eq!(swept_after(&mut worker, fixture::ABANDON_AFTER).await, 0, "it did not");
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,7 +13,7 @@ use plimsoll_store::{self as store, BATCH_BYTES, BATCH_OPERATIONS, Batch};
 use crate::sessions::{
     Refusal,
     causes::CauseChange,
-    request::{Answer, OpenedAttempt},
+    request::{AnswerSender, OpenedAttempt},
     session::Session,
     unwritable,
 };
@@ -49,9 +49,9 @@ pub(crate) struct StagedSession {
 /// An answer that is sent when the commit is on disk.
 #[derive(Debug)]
 pub(crate) enum PromisedAnswer {
-    Opened(AttemptId, Answer<OpenedAttempt>, OpenedAttempt),
-    Acknowledged(AttemptId, Answer<u64>, u64),
-    Recorded(Answer<Verdict>, Box<Verdict>),
+    Opened(AttemptId, AnswerSender<OpenedAttempt>, OpenedAttempt),
+    Acknowledged(AttemptId, AnswerSender<u64>, u64),
+    Recorded(AnswerSender<Verdict>, Box<Verdict>),
 }
 
 impl StagedCommit {

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::{
-    sealing::compaction::{COMPACT_AFTER, FAR_BEHIND},
+    sealing::compaction::{COMPACT_AFTER, MAX_FRAGMENT_SAMPLES},
     sessions::{fixture, session::Session, worker::Worker},
 };
 
@@ -67,12 +67,12 @@ async fn an_attempt_ends_after_its_roll() {
 #[tokio::test]
 async fn only_the_answers_of_an_attempt_far_behind_wait_for_its_roll_also_for_one_that_fails() {
     let memory = MemoryStore::default();
-    let (mut worker, id) = with_loose(&memory, FAR_BEHIND).await;
+    let (mut worker, id) = with_loose(&memory, MAX_FRAGMENT_SAMPLES).await;
     memory.refuse_commits("the disk is full");
     worker.compactions.compact_long(&mut worker.sessions, slice::from_ref(&id));
     assert_eq!(worker.sessions.loose(&id), 0, "begun");
     // more came meanwhile
-    worker.sessions.get_mut(&id).unwrap().loose = FAR_BEHIND;
+    worker.sessions.get_mut(&id).unwrap().loose = MAX_FRAGMENT_SAMPLES;
     let mut answered = [id.clone(), fixture::attempt("b").id].map(|id| {
         let (answer, answered) = oneshot::channel();
         worker.compactions.answer_or_hold(&worker.sessions, PromisedAnswer::Acknowledged(id, answer, 5));
@@ -82,7 +82,7 @@ async fn only_the_answers_of_an_attempt_far_behind_wait_for_its_roll_also_for_on
     assert_eq!(answers, [None, Some(Ok(5))], "others go on");
     let ended = worker.compactions.next().await;
     worker.compaction_ended(ended);
-    assert_eq!(worker.sessions.loose(&id), 2 * FAR_BEHIND, "all is still to be rolled");
+    assert_eq!(worker.sessions.loose(&id), 2 * MAX_FRAGMENT_SAMPLES, "all is still to be rolled");
     assert_eq!(answered[0].try_recv(), Ok(Ok(5)), "what it says is on disk");
     memory.accept_commits();
     worker.compactions.compact_long(&mut worker.sessions, slice::from_ref(&id));

@@ -8,7 +8,7 @@ use std::{
 
 use plimsoll_core::{
     domain::{PoolSlot, Resources},
-    placement::tickets::Amount,
+    placement::tickets::TicketAmount,
 };
 
 /// The attempts that are open in a pool.
@@ -19,7 +19,7 @@ pub(crate) struct OpenInPool {
     /// Number of attempts with a slot and a ticket.
     pub(crate) with_ticket: u32,
     /// Attempts with a slot and without a ticket: their number and the sum of their known requests.
-    pub(crate) without_ticket: Amount,
+    pub(crate) without_ticket: TicketAmount,
 }
 
 /// Open attempts by pool. Agents name pools and jobs freely, but the tables hold at most one entry
@@ -51,7 +51,7 @@ struct SlotHold {
     pool: String,
     slot: Option<PoolSlot>,
     with_ticket: u32,
-    without_ticket: Amount,
+    without_ticket: TicketAmount,
     counts: Arc<Mutex<OpenCounts>>,
 }
 
@@ -76,7 +76,7 @@ impl OpenSlots {
         });
         let (with_ticket, without_ticket) = match (&seat, has_ticket) {
             (None, _) => Default::default(),
-            (Some(_), true) => (1, Amount::default()),
+            (Some(_), true) => (1, TicketAmount::default()),
             (Some(_), false) => (0, slot_amount(sizes)),
         };
         let open = counts.pools.entry(pool.to_owned()).or_default();
@@ -99,8 +99,8 @@ impl OpenSlots {
 }
 
 /// One slot with the requests in `sizes`.
-fn slot_amount(sizes: &Resources) -> Amount {
-    Amount {
+fn slot_amount(sizes: &Resources) -> TicketAmount {
+    TicketAmount {
         slots: 1,
         memory_bytes: sizes.memory_asked().unwrap_or_default().0,
         milli_cores: sizes
@@ -110,8 +110,8 @@ fn slot_amount(sizes: &Resources) -> Amount {
 }
 
 /// The sum of two amounts.
-pub(super) fn sum(one: Amount, other: Amount) -> Amount {
-    Amount {
+pub(super) fn sum(one: TicketAmount, other: TicketAmount) -> TicketAmount {
+    TicketAmount {
         slots: one.slots.saturating_add(other.slots),
         memory_bytes: one.memory_bytes.saturating_add(other.memory_bytes),
         milli_cores: one.milli_cores.saturating_add(other.milli_cores),
@@ -128,7 +128,7 @@ impl Drop for SlotHold {
         open.attempts = open.attempts.saturating_sub(1);
         open.with_ticket = open.with_ticket.saturating_sub(self.with_ticket);
         let (sum, gone) = (open.without_ticket, self.without_ticket);
-        open.without_ticket = Amount {
+        open.without_ticket = TicketAmount {
             slots: sum.slots.saturating_sub(gone.slots),
             memory_bytes: sum.memory_bytes.saturating_sub(gone.memory_bytes),
             milli_cores: sum.milli_cores.saturating_sub(gone.milli_cores),
@@ -163,12 +163,12 @@ mod tests {
         drop(one);
         assert_eq!((open.count("big"), open.count("small")), (2, 0));
         // what a ticket counts is not counted here
-        let amount = Amount { slots: 1, memory_bytes: 5, milli_cores: 1500 };
+        let amount = TicketAmount { slots: 1, memory_bytes: 5, milli_cores: 1500 };
         assert_eq!(open.of("big").without_ticket, amount);
         drop(copy);
         assert_eq!(
             open.of("big"),
-            OpenInPool { attempts: 1, with_ticket: 1, without_ticket: Amount::default() }
+            OpenInPool { attempts: 1, with_ticket: 1, without_ticket: TicketAmount::default() }
         );
         drop(other);
         assert_eq!(open.count("big"), 0);
@@ -184,7 +184,7 @@ mod tests {
         let held = [job("x:7"), job("x:7"), job("x:7"), job("x:8"), None, None].map(hold);
         assert_eq!(held.each_ref().map(HeldSlot::takes_place), [true, false, false, true, false, false]);
         let with_ticket = [job("x:7"), None].map(|seat| open.hold("big", &sizes, true, seat).unwrap());
-        let amount = Amount { slots: 2, memory_bytes: 10, milli_cores: 0 };
+        let amount = TicketAmount { slots: 2, memory_bytes: 10, milli_cores: 0 };
         assert_eq!(open.of("big"), OpenInPool { attempts: 8, with_ticket: 0, without_ticket: amount });
         let [first, others @ ..] = held;
         drop((others, with_ticket));

@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use plimsoll_core::placement::tickets::{Amount, PoolDemand};
+use plimsoll_core::placement::tickets::{PoolDemand, TicketAmount};
 
 use super::open::{OpenInPool, sum};
 
@@ -17,14 +17,14 @@ use super::open::{OpenInPool, sum};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PoolOccupancy {
     /// Slots and sizes of tickets that wait.
-    pub(crate) wanted: Amount,
+    pub(crate) wanted: TicketAmount,
     /// Slots and sizes of tickets that hold a slot, and of open attempts without a ticket.
-    pub(crate) held: Amount,
+    pub(crate) held: TicketAmount,
 }
 
 impl PoolOccupancy {
     /// The demand in total.
-    pub(crate) fn total(self) -> Amount {
+    pub(crate) fn total(self) -> TicketAmount {
         sum(self.wanted, self.held)
     }
 
@@ -35,7 +35,7 @@ impl PoolOccupancy {
         // An attempt with a ticket need not name its pool: then the ticket is attended, and the
         // attempt is not counted in `open`.
         let beside = open.without_ticket.slots.saturating_add(open.with_ticket.saturating_sub(attended));
-        Self { wanted, held: sum(held, Amount { slots: beside, ..open.without_ticket }) }
+        Self { wanted, held: sum(held, TicketAmount { slots: beside, ..open.without_ticket }) }
     }
 }
 

@@ -262,7 +262,7 @@ impl TicketState {
     }
 
     /// Records that an agent is silent, so that its attempt's slot goes to others, or that it sends again.
-    pub(super) fn hear(&mut self, attempt: &Attempt, is_silent: bool, now: ClockReading) {
+    pub(super) fn set_silent(&mut self, attempt: &Attempt, is_silent: bool, now: ClockReading) {
         let Some(unticketed) = self.unticketed.get_mut(&attempt.id) else {
             if is_silent {
                 self.end(attempt, now);

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// When to call again after a call was ended because its caller is no longer admitted.
-const AGAIN_AFTER: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Path prefix of the service that shows a caller its permissions.
 const INTROSPECTION: &str = "/plimsoll.v1.Introspection/";
@@ -109,7 +109,7 @@ pub(super) fn admit<R>(guard: &Guard, request: &mut http::Request<R>) -> Result<
 /// Counts a call among the requests of its connection, and gives the connection a permanent slot.
 fn count_request(peer: &Peer) -> RunningRequest {
     let running = peer.requests.begin();
-    peer.requests.let_in();
+    peer.requests.mark_admitted();
     running
 }
 
@@ -131,7 +131,7 @@ fn check_caller<R>(guard: &Guard, request: &http::Request<R>, roles: Roles) -> R
 /// The status `UNAVAILABLE` for a call whose caller is no longer admitted, so that a client reconnects soon: then a renewed token is accepted and
 /// an expired one is refused.
 pub(super) fn ended(denied: &Denied) -> Status {
-    let details = ErrorDetails::with_retry_info(Some(AGAIN_AFTER));
+    let details = ErrorDetails::with_retry_info(Some(RETRY_DELAY));
     Status::with_error_details(Code::Unavailable, format!("this call ends here: {denied}"), details)
 }
 

@@ -69,7 +69,7 @@ use crate::{
 /// more than a name.
 const OPEN_MESSAGE_BYTES: usize = 4 * 1024;
 
-/// What the handlers work with.
+/// The services and state that all gRPC handlers share.
 #[derive(Debug, Clone)]
 pub(crate) struct GrpcParts {
     pub(crate) services: Services,

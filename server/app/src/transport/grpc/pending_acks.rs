@@ -14,7 +14,7 @@ use crate::sessions::{PendingAnswer, Refusal};
 
 /// Most batches of one stream that may wait for the disk. An agent sends four before it waits for
 /// an acknowledgement; more would only fill the worker's queue.
-const MOST_PENDING: usize = 8;
+const MAX_PENDING_ACKS: usize = 8;
 
 /// The pending batches, oldest first.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl PendingAcks {
 
     /// Whether the next batch must wait until an older one is acknowledged.
     pub(super) fn is_full(&self) -> bool {
-        self.batches.len() >= MOST_PENDING || self.refused.is_some()
+        self.batches.len() >= MAX_PENDING_ACKS || self.refused.is_some()
     }
 
     /// Adds a batch of an attempt.

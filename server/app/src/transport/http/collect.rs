@@ -23,7 +23,7 @@ use http_body_util::BodyExt as _;
 use plimsoll_core::domain::FieldViolation;
 
 use super::{
-    guarded::let_in,
+    guarded::make_slot_permanent,
     refusal::{json, refuse},
 };
 use crate::transport::state::HttpState;
@@ -91,7 +91,7 @@ async fn handle_hook(
     body: Body,
 ) -> Result<HookCount, (StatusCode, FieldViolation)> {
     let headers = &head.headers;
-    is_json(headers).map_err(|fault| (StatusCode::UNSUPPORTED_MEDIA_TYPE, fault))?;
+    check_content_type(headers).map_err(|fault| (StatusCode::UNSUPPORTED_MEDIA_TYPE, fault))?;
     let value = headers.get(SECRET_HEADER).map_or(&[][..], |value| value.as_bytes());
     if parts.token.as_ref().is_some_and(|token| !token.matches(value)) {
         let fault = FieldViolation::new(SECRET_HEADER, "is not the token in collect_token_file");
@@ -114,7 +114,7 @@ async fn handle_hook(
     }
     // the secret or the signature proved that the hook comes from GitLab; if neither is configured,
     // the guard has checked the caller
-    let_in(&head.extensions);
+    make_slot_permanent(&head.extensions);
     match parse_hook(event, headers, &body)? {
         ParsedHook::Other => Ok(HookCount::Other(event.metric_label(&body))),
         ParsedHook::Ended(ended) => Ok(accept_end(parts, head, ended).await),
@@ -157,7 +157,7 @@ async fn accept_end(
 
 /// Checks that the content type is GitLab's. A page of another origin can make a browser send other
 /// types without a preflight request.
-fn is_json(headers: &HeaderMap) -> Result<(), FieldViolation> {
+fn check_content_type(headers: &HeaderMap) -> Result<(), FieldViolation> {
     let value = text(headers, CONTENT_TYPE.as_str()).unwrap_or_default();
     let kind = value.split(';').next().unwrap_or_default().trim();
     if kind.eq_ignore_ascii_case("application/json") {
@@ -169,14 +169,14 @@ fn is_json(headers: &HeaderMap) -> Result<(), FieldViolation> {
 /// Reads the body; `None` if it is larger than a job hook may be.
 async fn read(body: Body, event: HookEvent) -> Result<Option<Bytes>, (StatusCode, FieldViolation)> {
     let most = if event.is_from_gitlab() { READ_BYTES } else { BODY_BYTES };
-    let read = tokio::time::timeout(BODY_TIMEOUT, read_to_its_end(body, most)).await;
+    let read = tokio::time::timeout(BODY_TIMEOUT, read_body(body, most)).await;
     read.unwrap_or_else(|_late| {
         let description = format!("did not come whole within {} s", BODY_TIMEOUT.as_secs());
         Err((StatusCode::REQUEST_TIMEOUT, FieldViolation::new("body", description)))
     })
 }
 
-async fn read_to_its_end(mut body: Body, most: usize) -> Result<Option<Bytes>, (StatusCode, FieldViolation)> {
+async fn read_body(mut body: Body, most: usize) -> Result<Option<Bytes>, (StatusCode, FieldViolation)> {
     let (mut kept, mut bytes) = (Vec::new(), 0_usize);
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {

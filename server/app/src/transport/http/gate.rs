@@ -90,7 +90,7 @@ impl ListenerChecks {
         match self {
             Self::Paths { guard, has_hook_secret, .. } => guarded::admit(request, guard, *has_hook_secret),
             Self::Certificate => {
-                guarded::let_certified_in(request.extensions());
+                guarded::make_certified_slot_permanent(request.extensions());
                 Ok(None)
             }
         }

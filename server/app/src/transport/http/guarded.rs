@@ -70,7 +70,7 @@ pub(super) fn admit(
     let changes = *request.method() == Method::POST;
     let Some(role) = role_for(path, changes, has_hook_secret) else { return Ok(None) };
     if guard.is_open() {
-        let_in(request.extensions());
+        make_slot_permanent(request.extensions());
         return Ok(None);
     }
     let authorization = authorization(request.headers(), role);
@@ -95,7 +95,7 @@ pub(super) fn admit(
     }
     let place = take_call_slot(guard, &identity, from)
         .map_err(|exceeded| Box::new(exceeded_response(path, &exceeded)))?;
-    let_in(request.extensions());
+    make_slot_permanent(request.extensions());
     request.extensions_mut().insert(Caller::from(identity));
     Ok(Some(place))
 }
@@ -121,16 +121,16 @@ fn exceeded_response(path: &str, exceeded: &ExceededBound) -> Response {
 
 /// Gives the connection a permanent slot if it has a client certificate: the TLS settings accept
 /// only valid ones.
-pub(super) fn let_certified_in(of_request: &Extensions) {
+pub(super) fn make_certified_slot_permanent(of_request: &Extensions) {
     if of_request.get::<Peer>().is_some_and(|peer| !peer.names.is_empty()) {
-        let_in(of_request);
+        make_slot_permanent(of_request);
     }
 }
 
 /// Gives the connection of this request a permanent slot.
-pub(super) fn let_in(of_request: &Extensions) {
+pub(super) fn make_slot_permanent(of_request: &Extensions) {
     if let Some(peer) = of_request.get::<Peer>() {
-        peer.requests.let_in();
+        peer.requests.mark_admitted();
     }
 }
 

@@ -28,7 +28,7 @@ use super::{
 const MAX_ATTEMPTS: u32 = 100;
 
 /// An answer or an error, both as JSON.
-type Answer = Result<Response, JsonError>;
+type JsonResult = Result<Response, JsonError>;
 
 /// An error that is answered as JSON, not as a page.
 pub(super) struct JsonError(PageError);
@@ -46,7 +46,7 @@ impl IntoResponse for JsonError {
 }
 
 /// A message or other JSON as an answer; fields are sorted by name.
-fn json_answer(message: &impl Serialize) -> Answer {
+fn json_answer(message: &impl Serialize) -> JsonResult {
     let json = serde_json::to_value(message)
         .map_err(|error| PageError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     let text = shown::escaped_json(&format!("{json:#}\n")).into_owned();
@@ -55,7 +55,7 @@ fn json_answer(message: &impl Serialize) -> Answer {
 
 /// `GET /api/stats`: `GetStats`, by `group_by` and in steps of `step_ms`; without them only the
 /// total.
-pub(super) async fn stats(RequestReader(parts): RequestReader, uri: Uri) -> Answer {
+pub(super) async fn stats(RequestReader(parts): RequestReader, uri: Uri) -> JsonResult {
     let query = Query::of(&uri)?;
     let mut asked = GetStatsRequest { filter: Some(filter(&query, &uri)?), ..GetStatsRequest::default() };
     asked.step_ms = query.number("step_ms")?.unwrap_or(0);
@@ -65,7 +65,7 @@ pub(super) async fn stats(RequestReader(parts): RequestReader, uri: Uri) -> Answ
 }
 
 /// `GET /api/packages`: `GetStats` by package.
-pub(super) async fn packages(RequestReader(parts): RequestReader, uri: Uri) -> Answer {
+pub(super) async fn packages(RequestReader(parts): RequestReader, uri: Uri) -> JsonResult {
     let query = Query::of(&uri)?;
     let group_by = GroupBy::Package.into();
     let asked =
@@ -78,7 +78,7 @@ pub(super) async fn package(
     RequestReader(parts): RequestReader,
     Path(name): Path<String>,
     uri: Uri,
-) -> Answer {
+) -> JsonResult {
     let (_query, view) = query::asked(&uri)?;
     let filter = plimsoll_proto::v1::Filter { package: name.clone(), ..view.filter() };
     let asked = ListAttemptsRequest { filter: Some(filter), page_size: 1, ..ListAttemptsRequest::default() };
@@ -87,13 +87,13 @@ pub(super) async fn package(
 }
 
 /// `GET /api/recommendations`: `Recommend`.
-pub(super) async fn recommendations(RequestReader(parts): RequestReader, uri: Uri) -> Answer {
+pub(super) async fn recommendations(RequestReader(parts): RequestReader, uri: Uri) -> JsonResult {
     let (query, view) = query::asked(&uri)?;
     json_answer(&parts.recommend(savings::question(&query, &view)?).await?)
 }
 
 /// `GET /api/attempts`: `ListAttempts`.
-pub(super) async fn attempts(RequestReader(parts): RequestReader, uri: Uri) -> Answer {
+pub(super) async fn attempts(RequestReader(parts): RequestReader, uri: Uri) -> JsonResult {
     let (query, view) = query::asked(&uri)?;
     let size = match query.number("page_size")? {
         None => MAX_ATTEMPTS,
@@ -104,7 +104,11 @@ pub(super) async fn attempts(RequestReader(parts): RequestReader, uri: Uri) -> A
 }
 
 /// `GET /api/attempts/ID`: `GetAttempt` with its series.
-pub(super) async fn attempt(RequestReader(parts): RequestReader, Path(id): Path<String>, uri: Uri) -> Answer {
+pub(super) async fn attempt(
+    RequestReader(parts): RequestReader,
+    Path(id): Path<String>,
+    uri: Uri,
+) -> JsonResult {
     let max_samples = match Query::of(&uri)?.number("max_samples")? {
         None => limits::SHOWN_SAMPLES_DEFAULT,
         Some(most) => u32::try_from(most).unwrap_or(u32::MAX),
@@ -114,13 +118,13 @@ pub(super) async fn attempt(RequestReader(parts): RequestReader, Path(id): Path<
 }
 
 /// `GET /api/running`: the running attempts.
-pub(super) async fn running(RequestReader(parts): RequestReader) -> Answer {
+pub(super) async fn running(RequestReader(parts): RequestReader) -> JsonResult {
     let (watched, _count) = parts.running(SHOWN_ATTEMPTS).await?;
     json_answer(&watched)
 }
 
 /// `GET /api/settings`: the settings in force.
-pub(super) async fn settings(RequestReader(parts): RequestReader) -> Answer {
+pub(super) async fn settings(RequestReader(parts): RequestReader) -> JsonResult {
     super::settings::allowed(&parts)?;
     json_answer(&json!({ "settings": *parts.settings_in_force }))
 }

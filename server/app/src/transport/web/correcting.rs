@@ -36,7 +36,7 @@ pub(super) async fn correct(
     request: Request,
 ) -> Result<Response, PageError> {
     let (head, body) = request.into_parts();
-    if !says_origin(&head.headers) {
+    if !has_origin_header(&head.headers) {
         let text =
             "This form is for browsers, which name the page that sends it. Programs call CorrectVerdict.";
         return Err(PageError::new(StatusCode::FORBIDDEN, text));
@@ -47,7 +47,7 @@ pub(super) async fn correct(
     Ok((StatusCode::SEE_OTHER, [(header::LOCATION, back)]).into_response())
 }
 
-fn says_origin(headers: &HeaderMap) -> bool {
+fn has_origin_header(headers: &HeaderMap) -> bool {
     headers.contains_key(SITE_HEADER) || headers.contains_key(header::ORIGIN)
 }
 

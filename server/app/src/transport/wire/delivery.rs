@@ -18,7 +18,7 @@ use plimsoll_proto::{key::KEY_TEXTS, limits, v1 as pb};
 
 use super::{at_most, attempt_id, check_cores, check_memory, known, read_exit, ticket_id};
 use crate::{
-    runtime::skipped_facts::{Part, SkippedFacts},
+    runtime::skipped_facts::{MessagePart, SkippedFacts},
     sessions::{Append, Finish},
 };
 
@@ -163,7 +163,7 @@ pub(crate) fn batch(wire: &pb::Batch, skipped: &mut SkippedFacts) -> Validated<A
     Ok(Append { attempt, first_sequence, lost, samples: checked })
 }
 
-fn sample(wire: &pb::Sample, skipped: &mut Part<'_>) -> Validated<Sample> {
+fn sample(wire: &pb::Sample, skipped: &mut MessagePart<'_>) -> Validated<Sample> {
     let mut sample = Sample {
         elapsed: check_elapsed("elapsed_ms", wire.elapsed_ms)?,
         memory: check_memory("memory_bytes", wire.memory_bytes)?,
@@ -256,7 +256,7 @@ fn check_service(name: &str) -> Validated<String> {
 
 /// Parses the totals of an attempt. A value that is skipped here is later taken from the last
 /// sample.
-fn read_totals(wire: &pb::Totals, totals: &mut Part<'_>) -> FinalTotals {
+fn read_totals(wire: &pb::Totals, totals: &mut MessagePart<'_>) -> FinalTotals {
     FinalTotals {
         cpu: totals.usable("cpu_usec", Some(wire.cpu_usec), cpu).unwrap_or_default(),
         memory_peak: totals.usable("memory_peak_bytes", wire.memory_peak_bytes, check_memory),

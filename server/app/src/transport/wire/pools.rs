@@ -1,7 +1,7 @@
 //! The answers of `GetPools` and `GetDemand`.
 
 use plimsoll_core::placement::{
-    BuildKind, KindPolicy, NodePlacement, Pool, PoolMaximums, hosts::HostCounts, tickets::Amount,
+    BuildKind, KindPolicy, NodePlacement, Pool, PoolMaximums, hosts::HostCounts, tickets::TicketAmount,
 };
 use plimsoll_proto::v1 as pb;
 
@@ -55,7 +55,7 @@ pub(crate) fn demand(demand: PoolDemand) -> pb::PoolDemand {
     pb::PoolDemand { pool: demand.pool, on_demand: demand.on_demand, wanted, held }
 }
 
-fn amount(amount: Amount) -> pb::Amount {
+fn amount(amount: TicketAmount) -> pb::Amount {
     pb::Amount { places: amount.slots, cores: cores(amount), memory_bytes: amount.memory_bytes }
 }
 

@@ -12,7 +12,7 @@ use crate::domain::{Ticket, TicketClaim};
 
 /// A number of tickets, with the resources that they request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Amount {
+pub struct TicketAmount {
     /// Number of tickets.
     pub slots: u32,
     /// Sum of their memory requests, bytes.
@@ -21,7 +21,7 @@ pub struct Amount {
     pub milli_cores: u64,
 }
 
-impl Amount {
+impl TicketAmount {
     fn add_claim(&mut self, claim: &TicketClaim) {
         self.slots += 1;
         self.memory_bytes = self.memory_bytes.saturating_add(claim.memory.0);
@@ -40,8 +40,8 @@ impl Amount {
 pub(super) struct LimitCount {
     pub(super) scope: LimitKey,
     pub(super) limit: Option<u32>,
-    pub(super) held: Amount,
-    pub(super) queued: Amount,
+    pub(super) held: TicketAmount,
+    pub(super) queued: TicketAmount,
     /// Number of attempts in a pool without a ticket: they occupy slots but are not granted any. Only for pools.
     pub(super) unticketed: u32,
     /// Number of held slots in which an attempt runs.
@@ -146,8 +146,8 @@ impl LimitCounts {
         let at = self.counts.insert(LimitCount {
             limit: self.limit_of(&what, limits),
             scope: what.clone(),
-            held: Amount::default(),
-            queued: Amount::default(),
+            held: TicketAmount::default(),
+            queued: TicketAmount::default(),
             unticketed: self.unticketed(&what),
             with_attempt: 0,
             waiting: Ranks::default(),

@@ -1,6 +1,6 @@
 //! The status of a ticket, and of all tickets in a pool.
 
-use super::{Amount, ClockReading, LimitKey, Tickets, count::LimitCount};
+use super::{ClockReading, LimitKey, TicketAmount, Tickets, count::LimitCount};
 use crate::domain::{Millis, Ticket, TicketId};
 
 /// The status of a ticket.
@@ -22,9 +22,9 @@ pub struct PoolDemand {
     /// Name of the pool; empty if the operator defined no pools.
     pub pool: String,
     /// Number and resources of the tickets that wait.
-    pub queued: Amount,
+    pub queued: TicketAmount,
     /// Number and resources of the tickets that hold slots.
-    pub held: Amount,
+    pub held: TicketAmount,
     /// Number of held tickets that an attempt names: these are counted as open attempts too.
     pub attended: u32,
 }

@@ -333,7 +333,7 @@ fn a_position_and_a_time_follow_from_those_that_hold_and_those_that_are_before()
     assert_eq!((status("t4", 5), status("t5", 5)), ((3, 55), (4, 95)));
     assert_eq!(status("t2", 30), (1, 0), "it should have ended already");
     assert_eq!(tickets.status(&id("t2"), at(5)).unwrap().waits_for, ["pool p: 2 of 2"]);
-    let amount = |places: u32| Amount {
+    let amount = |places: u32| TicketAmount {
         slots: places,
         memory_bytes: 10 * u64::from(places),
         milli_cores: 500 * u64::from(places),

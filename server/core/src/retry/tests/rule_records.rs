@@ -36,7 +36,7 @@ impl Installation {
     fn judge(&self, evidence: &Evidence) -> Verdict {
         let (settings, policy) = (Settings::default(), RetryPolicy::default());
         let here = |rule: &str| self.record(rule, &evidence.key.project);
-        let finding = classify_here(evidence, &LogRules::built_in(), &here);
+        let finding = classify_with_records(evidence, &LogRules::built_in(), &here);
         let known =
             VerdictInputs { history: &self.history, seen: &self.seen, settings: &settings, policy: &policy };
         super::super::judge(evidence, finding, &known)
@@ -74,7 +74,7 @@ fn record(right: u32, wrong: u32) -> RuleRecord {
 
 #[test]
 fn a_rule_loses_its_say_when_it_is_wrong_in_seven_of_nine_cases() {
-    for (right, wrong, has_say) in [
+    for (right, wrong, is_reliable) in [
         (0, 0, true),
         (0, 5, true),
         (0, 6, false),
@@ -84,7 +84,7 @@ fn a_rule_loses_its_say_when_it_is_wrong_in_seven_of_nine_cases() {
         (20, 12, true),
         (u32::MAX / 2, 3, true),
     ] {
-        assert_eq!(record(right, wrong).has_say(), has_say, "{right} {wrong}");
+        assert_eq!(record(right, wrong).is_reliable(), is_reliable, "{right} {wrong}");
     }
 }
 

@@ -35,7 +35,7 @@ struct RequestState {
     /// Whether there was a request.
     was_asked: AtomicBool,
     /// Whether a request was admitted.
-    let_in: AtomicBool,
+    has_admitted: AtomicBool,
     /// See [`Requests::has_left_body`].
     left_body: AtomicBool,
     running_count: AtomicUsize,
@@ -62,7 +62,7 @@ impl ConnectionRequests {
         Self(Arc::new(RequestState {
             place: Mutex::new(Some(place)),
             was_asked: AtomicBool::new(false),
-            let_in: AtomicBool::new(false),
+            has_admitted: AtomicBool::new(false),
             left_body: AtomicBool::new(false),
             running_count: AtomicUsize::new(0),
             unread: AtomicUsize::new(0),
@@ -72,7 +72,7 @@ impl ConnectionRequests {
     }
 
     /// Counts a request until the returned value is dropped. That alone does not keep the
-    /// connection: see [`Self::let_in`].
+    /// connection: see [`Self::mark_admitted`].
     pub(crate) fn begin(&self) -> RunningRequest {
         self.0.running_count.fetch_add(1, Relaxed);
         self.0.was_asked.store(true, Relaxed);
@@ -81,19 +81,19 @@ impl ConnectionRequests {
 
     /// Call it when a request was admitted: from then on the connection keeps its slot for as long
     /// as it is used.
-    pub(crate) fn let_in(&self) {
-        if self.0.let_in.load(Relaxed) {
+    pub(crate) fn mark_admitted(&self) {
+        if self.0.has_admitted.load(Relaxed) {
             return;
         }
         if let Some(place) = &mut *self.0.place.lock().unwrap_or_else(PoisonError::into_inner) {
             place.mark_used();
         }
-        self.0.let_in.store(true, Relaxed);
+        self.0.has_admitted.store(true, Relaxed);
     }
 
     /// Whether a request was admitted.
     pub(crate) fn was_admitted(&self) -> bool {
-        self.0.let_in.load(Relaxed)
+        self.0.has_admitted.load(Relaxed)
     }
 
     /// Whether there was a request, admitted or not.
@@ -143,7 +143,7 @@ impl ConnectionRequests {
     pub(crate) fn time_until_unused(&self, first: Duration, later: Duration) -> Option<Duration> {
         // read first: the `Acquire` load shows what a request wrote before it ended
         let runs = self.0.running_count.load(Acquire) > self.0.unread.load(Relaxed);
-        let let_in = self.0.let_in.load(Relaxed);
+        let let_in = self.0.has_admitted.load(Relaxed);
         let bound = if let_in { later } else { first };
         let ended = Duration::from_nanos(self.0.last_ended.load(Relaxed));
         let passed =
@@ -153,7 +153,7 @@ impl ConnectionRequests {
 
     /// Notes the present time as the last use of the connection, if a request was admitted.
     fn note_activity(&self) {
-        if self.0.let_in.load(Relaxed) {
+        if self.0.has_admitted.load(Relaxed) {
             let now = u64::try_from(self.0.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
             self.0.last_ended.fetch_max(now, Relaxed);
         }
@@ -219,7 +219,7 @@ mod tests {
         requests.until_unused(FIRST, LATER).await;
         assert_eq!((start.elapsed().as_secs(), requests.asked()), (30, false));
         let running = requests.begin();
-        requests.let_in();
+        requests.mark_admitted();
         let mut unused = std::pin::pin!(requests.until_unused(FIRST, LATER));
         tokio::select! {
             () = unused.as_mut() => panic!("a request runs"),
@@ -235,7 +235,7 @@ mod tests {
     async fn a_request_with_an_unread_answer_keeps_no_connection() {
         let requests = ConnectionRequests::of_one_client();
         let (mut read, mut unread) = (requests.begin(), requests.begin());
-        requests.let_in();
+        requests.mark_admitted();
         unread.piece_given();
         for _ in 0..10 {
             read.piece_given();

@@ -32,10 +32,10 @@ async fn an_attempt_without_a_ticket_takes_a_place_also_over_a_restart() {
         tickets.end(&named, false);
         assert_eq!(open(tickets, "a", 1).await, "queued");
         // one whose agent is gone takes nothing; it does when it is back
-        tickets.hear([(&free, true)].into_iter());
-        tickets.hear([(&free, true)].into_iter());
+        tickets.set_silent([(&free, true)].into_iter());
+        tickets.set_silent([(&free, true)].into_iter());
         assert_eq!(open(tickets, "a", 1).await, "granted");
-        tickets.hear([(&free, false)].into_iter());
+        tickets.set_silent([(&free, false)].into_iter());
         assert_eq!(tickets.wanted("big"), 2);
         tickets.close(&id("a"), "o", &Identity::anyone()).await.unwrap();
         tickets.end(&free, false);
@@ -127,17 +127,17 @@ async fn attempts_that_are_not_trusted_hold_up_no_ticket_but_one_for_each_proven
         tickets.begin(&forged);
         let missed = OpeningRecord { ticket: Some(id("gone")), ..forged.opening.clone() };
         tickets.begin(&Attempt { id: AttemptId::parse("late").unwrap(), opening: missed, ..forged.clone() });
-        tickets.hear([(&forged, false)].into_iter());
+        tickets.set_silent([(&forged, false)].into_iter());
         assert_eq!(tickets.wanted("big"), 0);
         tickets.begin(&first);
         tickets.begin(&second);
         assert_eq!(tickets.wanted("big"), 1, "of one job");
         // the next of the job takes the place of one that has ended, and of one that is silent
         tickets.end(&first, false);
-        tickets.hear([(&second, false)].into_iter());
+        tickets.set_silent([(&second, false)].into_iter());
         assert_eq!(tickets.wanted("big"), 1);
         tickets.begin(&first);
-        tickets.hear([(&second, true), (&first, false)].into_iter());
+        tickets.set_silent([(&second, true), (&first, false)].into_iter());
         assert_eq!(tickets.wanted("big"), 1);
         tickets.end(&second, false);
         assert_eq!(tickets.wanted("big"), 1, "it had given its place back");

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use plimsoll_core::placement::tickets::{self, Amount};
+use plimsoll_core::placement::tickets::{self, TicketAmount};
 use tokio_stream::StreamExt as _;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -15,7 +15,7 @@ use crate::{
 /// A service over one pool, whose queue the test sets.
 struct Fixture {
     service: ScalerService,
-    queue: Arc<Mutex<Amount>>,
+    queue: Arc<Mutex<TicketAmount>>,
     stopping: CancellationToken,
     _dir: tempfile::TempDir,
 }
@@ -25,11 +25,11 @@ fn fixture() -> Fixture {
     let file = dir.path().join("pools.toml");
     std::fs::write(&file, "[[pool]]\nname = \"big\"\non_demand = true\n").unwrap();
     let pools = PoolRegistry::open(Some(file), Arc::new(Metrics::new())).unwrap();
-    let queue = Arc::new(Mutex::new(Amount::default()));
+    let queue = Arc::new(Mutex::new(TicketAmount::default()));
     let asked = Arc::clone(&queue);
     pools.ask_tickets(move |pool| {
         let queued = *asked.lock().unwrap();
-        Some(tickets::PoolDemand { pool: pool.into(), queued, held: Amount::default(), attended: 0 })
+        Some(tickets::PoolDemand { pool: pool.into(), queued, held: TicketAmount::default(), attended: 0 })
     });
     let demands = Demands::new(pools);
     let stopping = CancellationToken::new();
@@ -42,7 +42,7 @@ fn scaled(metadata: &[(&str, &str)]) -> ScaledObjectRef {
     ScaledObjectRef { scaler_metadata: metadata.collect(), ..ScaledObjectRef::default() }
 }
 
-const THREE: Amount = Amount { slots: 3, memory_bytes: 5 << 29, milli_cores: 4500 };
+const THREE: TicketAmount = TicketAmount { slots: 3, memory_bytes: 5 << 29, milli_cores: 4500 };
 
 #[tokio::test]
 async fn a_pool_on_demand_is_at_zero_without_demand_and_grows_with_it() {
@@ -130,7 +130,7 @@ async fn a_stream_says_at_once_whether_the_pool_is_active_then_each_change_and_e
     assert!(!answers.next().await.unwrap().unwrap().result);
     *fixture.queue.lock().unwrap() = THREE;
     assert!(answers.next().await.unwrap().unwrap().result);
-    *fixture.queue.lock().unwrap() = Amount::default();
+    *fixture.queue.lock().unwrap() = TicketAmount::default();
     assert!(!answers.next().await.unwrap().unwrap().result);
     fixture.stopping.cancel();
     let status = answers.next().await.unwrap().unwrap_err();

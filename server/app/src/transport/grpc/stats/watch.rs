@@ -16,7 +16,7 @@ pub(in crate::transport::grpc) const WATCHERS: StreamLimit = StreamLimit { what:
 
 /// Most attempts in one message. With the longest keys the message stays below
 /// [`plimsoll_proto::limits::ANSWER_BYTES`].
-const RUNNING: usize = 200;
+const MAX_ATTEMPTS_PER_MESSAGE: usize = 200;
 
 /// Most ids in one message. With the longest ids the message stays far below the same limit.
 const ENDED_IDS: usize = 2000;
@@ -51,7 +51,7 @@ impl Watcher<'_> {
         for ended in gone.chunks(ENDED_IDS) {
             self.outbound.send(changed(&[], ended)).await?;
         }
-        for some in running.chunks(RUNNING) {
+        for some in running.chunks(MAX_ATTEMPTS_PER_MESSAGE) {
             self.outbound.send(changed(some, &[])).await?;
         }
         if running.is_empty() {

@@ -83,13 +83,13 @@ const METHODS: [Method; 7] = [
         &[&["int"], &["int", "array"], &["int", "array", "string"]],
     ),
     (
-        WAIT,
+        WAIT_TICKET,
         "Waits until a ticket has its place; gives the output, which is empty if the ticket has ended.",
         &[&["string", "int"], &["string", "string"]],
     ),
 ];
 
-const WAIT: &str = "waitTicket";
+const WAIT_TICKET: &str = "waitTicket";
 
 pub(super) async fn call(State(parts): State<HttpState>, request: Request) -> Response {
     let (head, body) = request.into_parts();
@@ -103,10 +103,10 @@ pub(super) async fn call(State(parts): State<HttpState>, request: Request) -> Re
     };
     let caller: Caller = head.extensions.get().cloned().unwrap_or_else(|| Identity::anyone().into());
     let tickets = parts.services.tickets.clone();
-    if call.name != WAIT {
+    if call.name != WAIT_TICKET {
         return complete(&encode(answer(&tickets, &caller, &call).await));
     }
-    let number = match number(WAIT, call.params.as_slice()) {
+    let number = match number(WAIT_TICKET, call.params.as_slice()) {
         Ok(number) => number,
         Err(fault) => return complete(&encode(Err(fault))),
     };
@@ -131,7 +131,7 @@ fn admitted(parts: &HttpState, head: &Head) -> Option<Caller> {
     // a copy: the header holds the buffer that the request was read into
     let authorization = head.headers.get(header::AUTHORIZATION);
     let authorization = authorization.and_then(|header| HeaderValue::from_bytes(header.as_bytes()).ok());
-    Caller::admit(guard, authorization.as_ref(), names, Role::Caller, WAIT).ok()
+    Caller::admit(guard, authorization.as_ref(), names, Role::Caller, WAIT_TICKET).ok()
 }
 
 /// What a method answers.
@@ -144,7 +144,7 @@ async fn answer(tickets: &TicketService, caller: &Identity, call: &MethodCall<'_
             // the registry gives out no larger one
             Ok(Value::Integer(i32::try_from(number).unwrap_or(i32::MAX)))
         }
-        WAIT => wait(tickets, caller, number(name, arguments)?).await,
+        WAIT_TICKET => wait(tickets, caller, number(name, arguments)?).await,
         "collectTicket" => {
             let number = number(name, arguments)?;
             let collected = tickets.collect(caller, number, false).await;
