@@ -136,9 +136,9 @@ impl App {
         let gitlab =
             gitlab::GitlabClient::open(&config.gitlab, gitlab::PaceTerms::default(), Arc::clone(&metrics))?;
         let guard = Guard::open(config.access_file.clone(), Arc::clone(&metrics))?;
-        // before the store: a server that waits for it must not find at its turn that a file is wrong
         let stats = Stats::new(config.stats.clone());
         let history = SharedHistory::with_stats(History::with_room(config.history_room()), stats);
+        // before the store: a server that waits for it must not find at its turn that a file is wrong
         let verdict_engine =
             VerdictEngine::open(rule_sources(&config), history.clone(), Arc::clone(&metrics))?;
         let pools = PoolRegistry::open(config.pools_file.clone(), Arc::clone(&metrics))?;

@@ -63,6 +63,14 @@ impl WeighedVerdict {
 }
 
 impl VerdictCase {
+    /// The verdict in force, without what the caller may not read.
+    pub(super) fn verdict_in_force(&self) -> Option<Verdict> {
+        let (verdict, words) = (self.known_verdicts.in_force()?.clone(), self.asker.readable_words);
+        let readable = (!words.logs).then(OwnLog::default);
+        let reads_corrections = words.corrections;
+        Some(WeighedVerdict { verdict, new: None, readable, reads_corrections }.answer())
+    }
+
     /// Computes the verdict from all reports and the measurements. The key is taken from the
     /// measurements; how the attempt ended, from the reports. Matches the log, so call it only on a
     /// thread that may be busy for long.

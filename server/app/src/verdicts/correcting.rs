@@ -48,7 +48,7 @@ impl Verdicts {
         check_failed(&case)?;
         let now = self.parts().clock.now_unix_ms();
         let Some(correction) = request.correction(&case, now)? else {
-            return case.known_verdicts.in_force().cloned().ok_or_else(|| nothing_to_undo(attempt).into());
+            return case.verdict_in_force().ok_or_else(|| nothing_to_undo(attempt).into());
         };
         case.correcting = Some(Box::new(correction));
         let (earlier, time) = (case.known_verdicts.in_force().cloned(), case.known_verdicts.next_time(now));

@@ -21,7 +21,6 @@ use super::{
     case::{VerdictCase, WeighedVerdict},
     known::{KnownVerdicts, MAX_VERDICTS_PER_PROJECT},
     numbers::{fingerprint, record_number},
-    queue::AttemptTurn,
 };
 use crate::{access::Refusal, sessions::IngestParts};
 
@@ -66,20 +65,11 @@ impl Verdicts {
     /// The verdict is based on all evidence: measurements, this caller's report, and earlier
     /// reports by others. If the report adds no evidence, the answer is the verdict in force.
     pub(crate) async fn judge(&self, asked: Evidence, asker: Asker) -> Result<Verdict, Refusal> {
-        let turn = self.queue.wait_for_turn(&asked.attempt).await;
-        let found = self.ingest.find(&asked.attempt).await?;
-        self.judge_in_turn(asked, asker, found, turn).await
-    }
-
-    /// Like [`Self::judge`], for an attempt that was `found` in this turn.
-    pub(super) async fn judge_in_turn(
-        &self,
-        asked: Evidence,
-        asker: Asker,
-        found: FoundAttempt,
-        _turn: AttemptTurn,
-    ) -> Result<Verdict, Refusal> {
         let asked = self.masked(asked).await?;
+        // only one question about an attempt at a time, so that each is based on the evidence of
+        // the one before; the attempt may end while the question waits
+        let _turn = self.queue.wait_for_turn(&asked.attempt).await;
+        let found = self.ingest.find(&asked.attempt).await?;
         // boxed, because the future is large and many callers wait in it
         let case = Box::pin(self.case(asked, asker, VerdictScope::Kept, found)).await?;
         let (is_full, gives_way) = (case.known_verdicts.is_full, case.known_verdicts.gives_way);
@@ -134,9 +124,12 @@ impl Verdicts {
         asked: Evidence,
         asker: Asker,
         scope: VerdictScope,
-        found: FoundAttempt,
     ) -> Result<Verdict, Refusal> {
         let asked = self.masked(asked).await?;
+        let found = match scope {
+            VerdictScope::WithoutAttempt => None,
+            VerdictScope::Kept | VerdictScope::NotKept => self.ingest.find(&asked.attempt).await?,
+        };
         let case = self.case(asked, asker, scope, found).await?;
         let weighed = self.weighed(case).await?;
         if weighed.new.is_none() {
@@ -168,7 +161,7 @@ impl Verdicts {
         masked.await.map_err(|error| Refusal::Unreadable(format!("masking ended badly: {error}")))
     }
 
-    /// Collects everything known about the attempt of a question. `found`: the attempt, read in the turn of the question.
+    /// Collects everything known about the attempt of a question. `found`: the attempt; for a verdict that is stored, read in the turn of the question.
     pub(super) async fn case(
         &self,
         asked: Evidence,

@@ -25,20 +25,14 @@ impl Verdicts {
         let _place = self.queue.take_slot(caller.trusted)?;
         if learns_nothing(caller) {
             let (asker, scope) = (Asker::stranger(), VerdictScope::WithoutAttempt);
-            return self.judge_without_storing(question, asker, scope, None).await;
+            return self.judge_without_storing(question, asker, scope).await;
         }
         question.attempt = self.meant_attempt(caller, &question, newest_run).await?;
-        // only one question about an attempt at a time, so that each is based on the evidence of
-        // the one before
-        let turn = self.queue.wait_for_turn(&question.attempt).await;
         let found = self.ingest.find(&question.attempt).await?;
         let measured = found.as_ref().map(|(summary, _running)| &**summary);
         match self.scope(caller, &mut question, measured)? {
-            (VerdictScope::Kept, asker) => self.judge_in_turn(question, asker, found, turn).await,
-            (scope, asker) => {
-                drop(turn);
-                self.judge_without_storing(question, asker, scope, found).await
-            }
+            (VerdictScope::Kept, asker) => self.judge(question, asker).await,
+            (scope, asker) => self.judge_without_storing(question, asker, scope).await,
         }
     }
 

@@ -118,7 +118,7 @@ async fn ask_aside(verdicts: &Verdicts, store: &Store) {
     for code in 1..=65 {
         assert!(
             verdicts
-                .judge_without_storing(asked(code), Asker::TRUSTED, VerdictScope::NotKept, None)
+                .judge_without_storing(asked(code), Asker::TRUSTED, VerdictScope::NotKept)
                 .await
                 .unwrap()
                 .given_unix_ms
@@ -127,7 +127,7 @@ async fn ask_aside(verdicts: &Verdicts, store: &Store) {
     }
     assert_eq!(store::read_verdicts(store, &question().attempt).await, Ok(Vec::new()));
     let kept = verdicts.judge(asked(1), Asker::TRUSTED).await.unwrap();
-    let aside = verdicts.judge_without_storing(asked(1), Asker::TRUSTED, VerdictScope::NotKept, None).await;
+    let aside = verdicts.judge_without_storing(asked(1), Asker::TRUSTED, VerdictScope::NotKept).await;
     assert_eq!(aside, Ok(kept), "the same question, the same verdict");
 }
 
@@ -138,10 +138,8 @@ async fn what_is_asked_aside_leaves_nothing_behind_and_takes_no_place() {
 }
 
 async fn last_of_three(verdicts: &Verdicts, store: &Store) {
-    let weighed = verdicts
-        .judge_without_storing(question(), Asker::TRUSTED, VerdictScope::NotKept, None)
-        .await
-        .unwrap();
+    let weighed =
+        verdicts.judge_without_storing(question(), Asker::TRUSTED, VerdictScope::NotKept).await.unwrap();
     let mut batch = store::Batch::default();
     for (fingerprint, given_unix_ms) in [(1, Some(20)), (2, Some(30)), (3, None)] {
         let verdict = Verdict { given_unix_ms, ..weighed.clone() };
@@ -170,7 +168,7 @@ async fn ask_with_a_secret(verdicts: &Verdicts, store: &Store) {
     let verdict = verdicts.judge(asked.clone(), Asker::TRUSTED).await.unwrap();
     assert_eq!(verdict.cause, Cause::Deterministic, "{verdict:?}");
     let aside = verdicts
-        .judge_without_storing(Evidence { number: 2, ..asked }, Asker::TRUSTED, VerdictScope::NotKept, None)
+        .judge_without_storing(Evidence { number: 2, ..asked }, Asker::TRUSTED, VerdictScope::NotKept)
         .await
         .unwrap();
     let kept = store::read_verdicts(store, &question().attempt).await.unwrap();

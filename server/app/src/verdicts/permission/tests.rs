@@ -1,7 +1,10 @@
 //! Whose word is kept.
 
-use plimsoll_core::domain::{AttemptId, test_summary};
+use std::time::Duration;
+
+use plimsoll_core::domain::{AttemptId, Exit, test_summary};
 use plimsoll_store::Store;
+use tokio::time::timeout;
 
 use super::*;
 use crate::{
@@ -96,4 +99,25 @@ async fn only_a_reader_or_operator_of_the_project_reads_who_corrected_a_cause_an
     assert_eq!(reads(false, &[Role::Caller, Role::Reader], other(&["b"])).await, (false, false));
     assert_eq!(reads(false, &[Role::Caller, Role::Operator], other(&["a"])).await, (true, true));
     assert_eq!(reads(false, &[Role::Caller, Role::Operator], other(&["b"])).await, (false, false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_stores_nothing_does_not_wait_for_the_turn_of_others() {
+    let store = Store::memory();
+    let mut summary = test_summary("ci:8", "zlib", "1", 10);
+    summary.key.project = "a".into();
+    fixture::put(&store, &[summary], &[]).await;
+    let service = verdicts(&store).await;
+    let attempt = AttemptId::parse("ci:8").unwrap();
+    let question = Evidence { exit: Some(Exit::Code(2)), ..Evidence::about(attempt.clone()) };
+    let ask = |trusted| {
+        let caller = Caller::from(Arc::new(job(trusted)));
+        let (service, question) = (service.clone(), question.clone());
+        async move { timeout(Duration::from_hours(1), service.should_retry(&caller, (question, false))).await }
+    };
+    let turn = service.queue.wait_for_turn(&attempt).await;
+    assert!(ask(false).await.expect("it needs no turn").is_ok());
+    assert!(ask(true).await.is_err(), "a stored verdict waits");
+    drop(turn);
+    assert!(ask(true).await.expect("its turn has come").is_ok());
 }
