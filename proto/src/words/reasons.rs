@@ -253,7 +253,7 @@ fn reason_of_quantity(kind: SizeKind, quantity: &Quantity) -> Reason {
 /// Why a number is as it is, without the attempts that show it. `quantile`: the share of similar builds that the value covers before the
 /// factor `margin`; 0 if it is not known.
 pub fn reason_of_size(kind: SizeKind, value: u64, quantile: f64, margin: f64, bound: &SizeBound) -> String {
-    let covers = if bound.replaces_share() { String::new() } else { coverage(kind, quantile, bound) };
+    let covers = if bound.hides_coverage() { String::new() } else { coverage(kind, quantile, bound) };
     let pages = match bound {
         SizeBound::None if kind == SizeKind::MemoryLimit && !covers.is_empty() => {
             file_pages_note(value, margin)

@@ -17,7 +17,7 @@ use plimsoll_proto::figures::count;
 const SAMPLES_A_SECOND: f64 = 1.0;
 /// Additional samples of a build, because its first seconds are sampled faster. Measured: 952 samples of six
 /// builds of 120 s.
-const FIRST_SAMPLES: f64 = 39.0;
+const EXTRA_FIRST_SAMPLES: f64 = 39.0;
 /// Bytes of a sealed sample: 4 in long builds, 5 in builds of a minute.
 const SAMPLE_BYTES: f64 = 4.5;
 /// Bytes of a summary with its keys. Measured: 21,633 bytes of entries for 60 builds of 65 samples each, and
@@ -98,7 +98,7 @@ pub struct ServerSize {
 
 /// Number of samples of a build that takes `seconds`.
 fn samples(seconds: f64) -> f64 {
-    seconds * SAMPLES_A_SECOND + FIRST_SAMPLES
+    seconds * SAMPLES_A_SECOND + EXTRA_FIRST_SAMPLES
 }
 
 /// Bytes of the store's files after `builds` builds of `seconds` each have ended.

@@ -31,7 +31,7 @@ pub fn value(name: &'static str, prefix: &str) -> &'static str {
     name.strip_prefix(prefix).unwrap_or(name)
 }
 
-/// The name on the wire of a value in an address. It may be written as `failed`, `tool-oom` or `TOOL_OOM`.
+/// The name on the wire of a value in a URL. It may be written as `failed`, `tool-oom` or `TOOL_OOM`.
 pub fn wire_name(prefix: &str, name: &str) -> String {
     format!("{prefix}{}", name.to_ascii_uppercase().replace('-', "_"))
 }

@@ -1,7 +1,7 @@
 //! The command line of `plimsoll`.
 //!
-//! This module turns the command line into settings and requests; the modules `run`, `attach` and `ask` do the
-//! work. Scripts rely on the exit statuses, which the help text of each command lists.
+//! This module turns the command line into settings and requests; the modules `run`, `attach` and `ask`
+//! (questions to the server, and their answers) do the work. Scripts rely on the exit statuses, which the help text of each command lists.
 
 mod ask;
 mod attach;

@@ -145,7 +145,7 @@ mod tests {
         assert_eq!((&read["attempt"], &read["totals"]["need_peak_bytes"]), (&"job-7".into(), &Value::Null));
         assert!(write(&facts, &dir.path().join("absent/report.json")).is_err());
         assert!(write(&facts, Path::new("/")).is_err());
-        // a folder in its place: the draft must not stay
+        // the target is a folder, so the rename fails: the temporary file must be removed
         fs::create_dir(dir.path().join("folder")).unwrap();
         assert!(write(&facts, &dir.path().join("folder")).is_err());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);

@@ -167,8 +167,8 @@ impl SizeBound {
             .or_else(|| above(" cores, where it was held back").map(Self::HeldBack))
     }
 
-    /// Whether this reason replaces the share of builds that the number covers, because that share would be of another number.
-    pub(super) fn replaces_share(&self) -> bool {
+    /// Whether a text leaves out "enough for N % of builds": that share is of the number before this reason changed it.
+    pub(super) fn hides_coverage(&self) -> bool {
         matches!(
             self,
             Self::Default
@@ -194,7 +194,7 @@ impl SizeBound {
     /// Whether the number is explained without naming attempts, because attempts did not decide it.
     pub(super) fn needs_no_source(&self) -> bool {
         // these four bounds are taken from similar builds, so the attempts are named
-        self.replaces_share()
+        self.hides_coverage()
             && !matches!(
                 self,
                 Self::NeededAbove(_) | Self::Stopped(_) | Self::MayHaveHad(_) | Self::MostWeight

@@ -228,7 +228,7 @@ fn cpu_text(milli: u64) -> String {
     format!("{}m", milli.max(1))
 }
 
-/// Whether a quoted scalar cannot contain the character. YAML breaks lines at two characters that are not control characters.
+/// Whether a quoted scalar cannot contain the character. YAML also breaks lines at U+2028 and U+2029, and takes U+FEFF for a mark of the encoding.
 fn breaks_line(letter: char) -> bool {
     letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }

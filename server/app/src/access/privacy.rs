@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_hidden_from_all_who_are_not_named_for_the_project() {
+    fn private_data_is_hidden_from_callers_without_the_project() {
         let private = Private { labels: vec!["customer".into()], logs: true };
         let reader = |roles: &[Role], projects: &[&str]| Identity {
             roles: roles.iter().copied().collect(),

@@ -4,7 +4,7 @@ mod capacity;
 mod list;
 mod suggest;
 
-pub(super) use self::list::PowerfulList;
+pub(super) use self::list::PowerfulListArgs;
 use clap::{Args, Subcommand};
 
 use super::line::examples_text;

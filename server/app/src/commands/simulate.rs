@@ -23,7 +23,7 @@ use plimsoll_lab::{
 use plimsoll_proto::quantity;
 
 use super::{
-    Output, line::examples_text, pools::PowerfulList, progress::Progress, replay,
+    Output, line::examples_text, pools::PowerfulListArgs, progress::Progress, replay,
     terminal::wrapped_except_tables,
 };
 use crate::{runtime::settings::Config, state::pools};
@@ -89,7 +89,7 @@ pub struct Simulate {
     spread: Option<std::time::Duration>,
     /// Instead of nodes: each build on a builder of one of two pools, without a list of powerful builders and with the suggested one.
     #[command(flatten)]
-    list: PowerfulList,
+    list: PowerfulListArgs,
     /// Form of the result.
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,

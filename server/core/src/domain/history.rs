@@ -17,6 +17,7 @@ mod memory_ends;
 mod order_tests;
 #[cfg(test)]
 mod tests;
+/// Trusted or untrusted attempts.
 mod tier;
 
 use std::sync::Arc;

@@ -84,6 +84,7 @@ struct FaultOrder {
     /// The line only may show a fault: no failure of the build decides whether it was overcome, a new phase of rpmbuild does.
     is_vague: bool,
     is_overcome: bool,
+    /// The line comes from the CI runner, not from the build.
     is_runner_report: bool,
 }
 

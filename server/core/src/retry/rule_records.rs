@@ -33,7 +33,7 @@ pub fn no_records(_rule: &str) -> RuleRecord {
     RuleRecord::default()
 }
 
-/// The name of general words that speak for a cause, where others have the id of a rule.
+/// Stands for a rule's id where general words decided a cause: `words/CAUSE`.
 pub(super) fn of_words(cause: Cause) -> String {
     format!("words/{}", cause.as_str())
 }

@@ -19,16 +19,17 @@ use super::{
 };
 use crate::domain::AttemptBrief;
 
-/// Most lines of builds checked in one pass over all rows: the positions of their rows take some MB.
-const LINES_AT_ONCE: usize = 4096;
+/// Most series of builds (attempts with one key, in order of time) checked in one pass over all rows: the positions of their rows take
+/// some MB.
+const SERIES_AT_ONCE: usize = 4096;
 
-/// What was found in each line of builds.
+/// What was found in each series of builds.
 #[derive(Debug, Default)]
-pub(super) struct NeedShifts(HashMap<u32, LineFindings>);
+pub(super) struct NeedShifts(HashMap<u32, SeriesFindings>);
 
-/// What was found in one line of builds.
+/// What was found in one series of builds.
 #[derive(Debug)]
-struct LineFindings {
+struct SeriesFindings {
     regression: Option<PlacedFinding<Regression>>,
     mixed: Option<PlacedFinding<MixedNeed>>,
 }
@@ -77,10 +78,10 @@ impl NeedShifts {
     pub(super) fn update(&mut self, rows: &RowsSnapshot, changed: HashSet<u32, RandomState>) {
         let mut changed: Vec<u32> = changed.into_iter().collect();
         changed.sort_unstable();
-        for lines in changed.chunks(LINES_AT_ONCE) {
+        for lines in changed.chunks(SERIES_AT_ONCE) {
             self.0.retain(|line, _| lines.binary_search(line).is_err());
             let sorted_rows = sorted_rows(rows, lines);
-            let of_line = |line: &[RowPosition]| Some((line.first()?.0, check_line(rows, line)?));
+            let of_line = |line: &[RowPosition]| Some((line.first()?.0, check_series(rows, line)?));
             self.0.extend(sorted_rows.chunk_by(|a, b| a.0 == b.0).filter_map(of_line));
         }
     }
@@ -140,7 +141,7 @@ fn sorted_rows(rows: &RowsSnapshot, lines: &[u32]) -> Vec<RowPosition> {
 }
 
 /// Checks one line of builds, with its newest rows first; `None` if nothing was found.
-fn check_line(rows: &RowsSnapshot, line: &[RowPosition]) -> Option<LineFindings> {
+fn check_series(rows: &RowsSnapshot, line: &[RowPosition]) -> Option<SeriesFindings> {
     let brief = |(_, _, at, index): &RowPosition| Some(&*rows.chunks.get(*at)?.rows().get(*index)?.brief);
     let mut newest: Vec<(ProvenNeed<'_>, &RowPosition)> = line
         .iter()
@@ -158,5 +159,5 @@ fn check_line(rows: &RowsSnapshot, line: &[RowPosition]) -> Option<LineFindings>
     });
     let mixed = mixed::mixed_need(&needs)
         .and_then(|mixed| PlacedFinding::new(mixed, rows, newest.last().map(|(_, last)| *last)?));
-    (regression.is_some() || mixed.is_some()).then_some(LineFindings { regression, mixed })
+    (regression.is_some() || mixed.is_some()).then_some(SeriesFindings { regression, mixed })
 }

@@ -9,7 +9,7 @@ use crate::domain::{AttemptBrief, Cause, Key, Outcome};
 pub struct Filter {
     /// The project, as in a key.
     pub project: String,
-    /// The stack, as in a key.
+    /// The name of a group of builds that are made together, as in a key.
     pub stack: String,
     /// The package, as in a key.
     pub package: String,

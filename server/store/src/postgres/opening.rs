@@ -28,7 +28,7 @@ pub(super) enum Takeover {
     WhenFree {
         /// Gets the address of the other server.
         on_holder: Box<dyn Fn(&str) + Send>,
-        /// Ends the wait. A lease that is being taken then is taken: the caller gives it up.
+        /// Ends the wait. If the lease is just being taken, it is taken all the same, and the caller must give it up.
         ends: CancellationToken,
     },
 }

@@ -60,6 +60,7 @@ struct UsageCounts {
     /// The same for requests.
     queries: Option<Instant>,
     attempts: SeenItems,
+    /// Build keys.
     keys: SeenItems,
     labels: SeenItems,
 }

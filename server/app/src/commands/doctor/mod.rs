@@ -71,7 +71,7 @@ impl Doctor {
 /// Runs all checks, in the order in which a starting server needs them.
 fn check(config: &Config) -> anyhow::Result<Vec<CheckLine>> {
     let (mut lines, is_serving) = if config.store_url.is_some() {
-        // a server may have the addresses: then a taken one is no failure
+        // a running server may listen on these addresses: one that is in use is no failure
         (database::check_database(config)?, true)
     } else {
         let (line, is_serving) = disk::data_directory(&config.data_dir);

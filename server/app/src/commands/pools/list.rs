@@ -24,9 +24,9 @@ use plimsoll_proto::figures::counted;
 use super::super::{Output, print_note, progress::Progress};
 use crate::{runtime::settings::Config, state::pools};
 
-/// Two pools, and the list that decides between them.
+/// The normal and the powerful pool, and the list of packages that build in the powerful one.
 #[derive(Debug, Args)]
-pub(crate) struct PowerfulList {
+pub(crate) struct PowerfulListArgs {
     /// Pool of the usual builders; the pools file names their cores, memory and price.
     #[arg(long, value_name = "POOL", requires = "powerful")]
     normal: Option<String>,
@@ -75,7 +75,7 @@ pub(super) struct ListInputs {
     pub(super) currency: String,
 }
 
-impl PowerfulList {
+impl PowerfulListArgs {
     /// Whether the command line names the two pools.
     pub(crate) fn is_given(&self) -> bool {
         self.powerful.is_some()
@@ -186,8 +186,8 @@ mod tests {
 
     const HEADER: &str = "attempt,owner,project,package,submitted_ms,wall_ms,peak_bytes\n";
 
-    fn given(powerful: &str, tag: &str, list: Option<PathBuf>) -> PowerfulList {
-        PowerfulList {
+    fn given(powerful: &str, tag: &str, list: Option<PathBuf>) -> PowerfulListArgs {
+        PowerfulListArgs {
             normal: Some("x86".to_owned()),
             powerful: Some(powerful.to_owned()),
             list,
@@ -199,7 +199,7 @@ mod tests {
     }
 
     /// Reads a history with pools of two architectures, one of them with tags, and a list; the error with its causes.
-    fn read(given: impl Fn(&Path) -> PowerfulList, history: &str) -> Result<ListInputs, String> {
+    fn read(given: impl Fn(&Path) -> PowerfulListArgs, history: &str) -> Result<ListInputs, String> {
         let pool =
             |name: &str, rest: &str| format!("[[pool]]\nname = \"{name}\"\nmemory = \"16GiB\"\n{rest}\n");
         let pools = pool("x86", "arch = \"x86_64\"\ncores = 4")
@@ -277,7 +277,7 @@ mod tests {
         let inputs = read(|_| given("powerful", "extra_powerful", None), &build).ok().unwrap();
         assert_eq!((inputs.builds.groups.len(), inputs.terms.arch()), (1, "x86_64"));
         let refused =
-            |given: &dyn Fn(&Path) -> PowerfulList, history: &str| read(given, history).err().unwrap();
+            |given: &dyn Fn(&Path) -> PowerfulListArgs, history: &str| read(given, history).err().unwrap();
         let error = refused(&|_| given("graviton", "extra_powerful", None), &build);
         for part in ["x86 has architecture x86_64", "graviton has aarch64"] {
             assert!(error.contains(part), "{error}");

@@ -11,7 +11,7 @@ use plimsoll_lab::suggest::{json, new_list, suggest, text};
 
 use super::{
     super::{line::examples_text, print_note, terminal::wrapped_except_tables},
-    list::{ListInputs, PowerfulList},
+    list::{ListInputs, PowerfulListArgs},
 };
 use crate::runtime::settings::Config;
 
@@ -24,7 +24,7 @@ pub(super) struct Suggest {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
-    list: PowerfulList,
+    list: PowerfulListArgs,
     /// Form of the result; `copr` is the new list as `EXTRA_BUILDCHROOT_TAGS`.
     #[arg(short, long, value_enum, default_value = "text")]
     output: SuggestOutput,

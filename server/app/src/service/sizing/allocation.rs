@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use super::{SizingService, WithheldAnswer, known_answers::RepeatableAnswer, prediction::AnswerIfUnsure};
 use crate::runtime::metrics::KindLabel;
 
-/// Newest attempts that are searched for one with a project.
+/// How many of the newest attempts are searched for one that names a project.
 const SEARCHED_ATTEMPTS: usize = 128;
 
 /// Newest attempts that are searched for other projects with the same package.

@@ -84,7 +84,7 @@ pub(super) struct TicketState {
     /// Jobs with a shared slot that is in use.
     jobs_with_shared_slot: HashSet<String>,
     /// Tickets that are kept for a retry of their last attempt, with the session that may give the slot back.
-    left: HashMap<TicketId, SessionId>,
+    kept_for_retry: HashMap<TicketId, SessionId>,
     pub(super) metrics: Arc<Metrics>,
 }
 
@@ -106,7 +106,7 @@ impl TicketState {
             ended_in_order: VecDeque::new(),
             unticketed: HashMap::new(),
             jobs_with_shared_slot: HashSet::new(),
-            left: HashMap::new(),
+            kept_for_retry: HashMap::new(),
             metrics,
         }
     }
@@ -197,7 +197,7 @@ impl TicketState {
         let is_of_it = self.tickets.get(id).is_some_and(|ticket| ticket.claim.project == attempt.key.project);
         let begun = is_of_it && self.tickets.begin(id, &attempt.id);
         if begun {
-            self.left.remove(id);
+            self.kept_for_retry.remove(id);
             self.changed(id, "attended");
         } else if self.tickets.get(id).is_none_or(|ticket| ticket.attempt.as_ref() != Some(&attempt.id)) {
             self.metrics.ticket_changes.get_or_create(&KindLabel::of("missed")).inc();
@@ -250,7 +250,7 @@ impl TicketState {
         match id.cloned() {
             Some(id) => {
                 self.changed(&id, "kept");
-                self.left.insert(id, attempt.session.clone());
+                self.kept_for_retry.insert(id, attempt.session.clone());
             }
             None => self.end(attempt, now),
         }
@@ -258,7 +258,7 @@ impl TicketState {
 
     /// Whether the last attempt in a ticket's slot was of this session, and no other attempt has followed it.
     pub(super) fn was_left_by(&self, id: &TicketId, session: &str) -> bool {
-        self.left.get(id).is_some_and(|left| left.as_str() == session)
+        self.kept_for_retry.get(id).is_some_and(|left| left.as_str() == session)
     }
 
     /// Records that an agent is silent, so that its attempt's slot goes to others, or that it sends again.
@@ -325,8 +325,9 @@ impl TicketState {
     /// Whether nothing but results of ended tickets is left.
     #[cfg(test)]
     pub(super) fn is_quiet(&self) -> bool {
-        let is_unused =
-            self.unticketed.is_empty() && self.jobs_with_shared_slot.is_empty() && self.left.is_empty();
+        let is_unused = self.unticketed.is_empty()
+            && self.jobs_with_shared_slot.is_empty()
+            && self.kept_for_retry.is_empty();
         is_unused && self.tickets.is_empty() && self.change_senders.is_empty() && self.dirty.is_empty()
     }
 
@@ -387,7 +388,7 @@ impl TicketState {
             TicketEnd::Closed => "closed",
             TicketEnd::Expired => "expired",
         };
-        self.left.remove(&id);
+        self.kept_for_retry.remove(&id);
         self.changed(&id, kind);
         self.ended.insert(id.clone(), (end, ticket));
         self.ended_in_order.push_back(id);

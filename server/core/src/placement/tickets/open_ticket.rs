@@ -12,7 +12,7 @@ use crate::domain::{Ticket, TicketId};
 #[derive(Debug, Clone)]
 pub(super) struct OpenTicket {
     pub(super) ticket: Ticket,
-    /// Indexes of the counts that the ticket belongs to; the owner's is last.
+    /// Indexes of the limits that the ticket counts against; the owner's is last.
     pub(super) counts: Vec<usize>,
     pub(super) presence: TicketPresence,
     /// When the ticket expires, by the monotonic clock in milliseconds; [`presence::NEVER`] while a client is connected or an attempt runs.

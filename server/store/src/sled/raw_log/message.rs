@@ -116,7 +116,9 @@ struct MessageHeader {
     checksum: u32,
     kind: MessageKind,
     len: usize,
+    /// Number of the segment.
     number: u64,
+    /// Id of sled's page that the message is about.
     page: u64,
     body_at: usize,
 }
