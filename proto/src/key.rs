@@ -1,6 +1,6 @@
-//! The texts of a key, declared once, in the order of the wire and of the disk: the check, the conversions, the disk, the masks, the
-//! join of two keys and options on a command line go through this list. A new text is added here, and as a field of the type of the server
-//! (`core/domain/key.rs`) and of the message of the store (`store/packed_summary/nested.rs`).
+//! The texts of a key, declared once, in one order (first those that say what is built, then ref and owner): the check, the conversions,
+//! the disk, the masks, the join of two keys and options on a command line go through this list. A new text is added here, and as a field
+//! of the type of the server (`core/domain/key.rs`) and of the message of the store (`store/packed_summary/nested.rs`).
 
 use crate::{figures, limits, v1::Key};
 
