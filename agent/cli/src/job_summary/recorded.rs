@@ -221,6 +221,13 @@ fn a_job_reads_the_same_report_as_ever() {
 }
 
 #[test]
+fn a_line_has_no_verdict_that_was_not_wanted() {
+    let verdict = Some(Verdict { cause: Cause::Oom.into(), ..Verdict::default() });
+    let facts = with(|facts| facts.advice.verdict = verdict);
+    assert_eq!(render(&facts, &Settings::default()).unwrap().lines().count(), 1);
+}
+
+#[test]
 fn every_reason_is_the_sentence_that_the_terminal_and_the_page_say() {
     for (kind, quantity) in reasons::examples() {
         let mut facts = good();

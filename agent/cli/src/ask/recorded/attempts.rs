@@ -54,8 +54,16 @@ pub(super) fn answers() -> Answers {
     [described(), listed()].concat()
 }
 
+/// An attempt beside what was predicted at its start.
+fn forecast(predicted: Predicted, summary: Summary) -> String {
+    show(Summary { predicted: Some(predicted), cpu_usec: Some(91_500_000), ..summary })
+}
+
+fn show(summary: Summary) -> String {
+    render_attempt(&shown(summary), PLAIN)
+}
+
 fn described() -> Answers {
-    let show = |summary| render_attempt(&shown(summary), PLAIN);
     let sample = |n: u64, kills| Sample {
         elapsed_ms: n * 1000,
         need_bytes: n << 28,
@@ -93,9 +101,6 @@ fn described() -> Answers {
         wall_p95_ms: 60_000,
         is_default: false,
     };
-    let forecast =
-        |predicted, summary| Summary { predicted: Some(predicted), cpu_usec: Some(91_500_000), ..summary };
-    let default = Predicted { is_default: true, ..predicted };
     vec![
         ("an attempt is drawn against its limit, with what happened", render_attempt(&drawn, PLAIN)),
         ("where the need reaches the limit it is red", render_attempt(&drawn, COLOURED)),
@@ -110,16 +115,21 @@ fn described() -> Answers {
         ),
         ("what held it back, and which limit killed, is shown", show(held)),
         ("what did not hold it back is not shown", show(zeros)),
-        ("a prediction is held against what came", show(forecast(predicted, fitted()))),
-        ("a limit that was too small, and no word of the time", show(forecast(predicted, stopped()))),
-        ("the default is no prediction", show(forecast(default, fitted()))),
+        ("a prediction is held against what came", forecast(predicted, fitted())),
+        ("the time was held", forecast(Predicted { wall_p95_ms: 90_000, ..predicted }, fitted())),
+        ("a limit that was too small, and no word of the time", forecast(predicted, stopped())),
+        ("the default is no prediction", forecast(Predicted { is_default: true, ..predicted }, fitted())),
         ("nothing is invented about an attempt", render_attempt(&GetAttemptResponse::default(), PLAIN)),
     ]
 }
 
 fn listed() -> Answers {
     let listed = vec![
-        Summary { failure_line: "x.c:3: error: \u{9b}no".into(), pool: "big".into(), ..stopped() },
+        Summary {
+            failure_line: "x.c:3: error: \u{9b}no ".to_owned() + &"word ".repeat(20),
+            pool: "big".into(),
+            ..stopped()
+        },
         Summary { cause: Cause::Canceled.into(), ..stopped() },
         by_processes(),
     ];
@@ -151,7 +161,11 @@ fn comparison() -> String {
     let mut second = of(&["configure", "build", "build"], stopped());
     let key = second.summary.as_mut().and_then(|summary| summary.key.as_mut());
     if let Some(key) = key {
-        key.labels = [("cuda".to_owned(), "\u{5305}\u{88c5} ".repeat(30))].into();
+        key.labels = [
+            ("cuda".to_owned(), "\u{5305}\u{88c5} ".repeat(30)),
+            ("a label with a name that is longer than its column".to_owned(), "x".repeat(200)),
+        ]
+        .into();
     }
     second.verdict =
         Some(Verdict { action: Action::Bigger.into(), cause: Cause::Oom.into(), ..Verdict::default() });

@@ -61,7 +61,7 @@ fn before() -> StatsTotals {
         failed: 11,
         lost: 5,
         oom: 11,
-        causes: causes(&[(Cause::Oom, 11)]),
+        causes: causes(&[(Cause::Oom, 11), (Cause::Starved, 3)]),
         memory_asked_gib_hours: 380.0,
         memory_wasted_gib_hours: 280.0,
         ..StatsTotals::default()
