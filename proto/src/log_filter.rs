@@ -29,7 +29,7 @@ mod tests {
                 "plimsoll_store=warn, plimsoll_server",
                 "plimsoll_core,plimsoll_store,plimsoll_store=warn, plimsoll_server",
             ),
-            ("plimsoll_server::sessions=warn", "plimsoll_server::sessions=warn"),
+            ("plimsoll_server::ingest=warn", "plimsoll_server::ingest=warn"),
             ("plimsoll_servers=info", "plimsoll_servers=info"),
         ] {
             let crates = ["plimsoll_core", "plimsoll_store"];

@@ -28,8 +28,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 const LOOKS: u32 = 60_000;
 
 /// What `--log` needs for a server that says where it listens, and nothing of each attempt.
-pub const QUIET: &str = "warn,plimsoll_server=info,plimsoll_server::sessions=warn,plimsoll_server::ci_outcomes=warn,\
-     plimsoll_server::startup=warn,plimsoll_server::verdicts=warn";
+pub const QUIET: &str =
+    "warn,plimsoll_server=info,plimsoll_server::ingest=warn,plimsoll_server::verdicts=warn";
 
 /// A running server. It is killed when this is dropped.
 #[derive(Debug)]

@@ -4,6 +4,7 @@
 mod drain;
 mod listeners;
 mod opening;
+pub(crate) mod program;
 mod running;
 mod services;
 mod standby;
@@ -28,18 +29,17 @@ use crate::{
         guard::Guard,
         shared_secret::{SharedTokens, SigningKeys},
     },
-    integrations::{
+    ci::{
         gitlab::{self, Follower, FoundHook, Hooks, Spool},
         kubernetes,
     },
-    runtime::{clock::Clock, metrics::Metrics, net::tls::certificates, settings::Config},
-    service::Demands,
-    sessions::{self, Ingest, Worker},
-    state::{
-        pools::PoolRegistry,
-        tickets::{Keeper, TicketRegistry},
+    ingest::{
+        self, Ingest, Worker,
         verdict_engine::{RuleSources, VerdictEngine},
     },
+    runtime::{clock::Clock, metrics::Metrics, settings::Config, tls::certificates},
+    sizing::pools::PoolRegistry,
+    tickets::{Demands, Keeper, TicketRegistry},
     verdicts::Verdicts,
 };
 
@@ -147,7 +147,7 @@ impl App {
         let Some((store, dir_lock)) = opened else { return Ok(None) };
         let (tickets, keeper) =
             TicketRegistry::new(store.clone(), pools.clone(), Arc::clone(&metrics), Clock);
-        let (ingest, mut worker) = Ingest::new(sessions::IngestParts {
+        let (ingest, mut worker) = Ingest::new(ingest::IngestParts {
             store: store.clone(),
             history: history.clone(),
             metrics: Arc::clone(&metrics),

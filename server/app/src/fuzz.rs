@@ -14,9 +14,9 @@ use plimsoll_store::{self as store, archive::Unpacker};
 
 use crate::{
     access::{guard, identity},
-    integrations::{gitlab, kubernetes as admission},
+    ci::{gitlab, kubernetes as admission},
+    door::grpc,
     runtime::settings as config,
-    transport::grpc,
 };
 
 pub use plimsoll_core::fuzz::Target;

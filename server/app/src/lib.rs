@@ -5,53 +5,44 @@
 //! [`plimsoll_store`] (the disk), [`plimsoll_lab`] (recorded history from files). Everything that
 //! needs a clock, a network or a command line is here.
 //!
-//! Dependencies point one way: [`main`] -> [`App`] -> (`transport`, `integrations`) -> `service` -> `verdicts` -> `sessions` -> (its parts) -> `state`
-//! -> (`access`, `runtime`) -> the crates below. A table in `tests/support/tests/house.rs` lists which module may use which.
+//! Dependencies point one way: [`main`] -> `app` -> `door` -> `ci` -> (`fleet`, `verdicts`) -> `ingest` -> `tickets` -> `sizing` -> `access`
+//! -> `runtime` -> the crates below. A table in `tests/support/tests/house.rs` lists which room may use which.
 //!
-//! | module | content |
+//! | room | content |
 //! |---|---|
-//! | `program` | the life of the process |
-//! | `app` | starts, serves, drains |
-//! | `commands` | commands other than serving |
-//! | `transport` | gRPC, HTTP and the web page: convert, call, convert |
-//! | `integrations` | other systems: GitLab's job hooks ([`gitlab`]), pods of CI jobs ([`kubernetes`]), KEDA's triggers, Prometheus |
-//! | `service` | the logic of every answer, once: sizes, attempts, statistics, tickets, pods |
-//! | `sessions` | the only writer except for tickets: open attempts, commits, acknowledgements |
-//! | `sealing` | compacts samples into sealed blocks |
-//! | `retention` | downsamples and deletes old data |
-//! | `ci_outcomes` | outcomes of attempts according to the CI system, and when they are counted |
-//! | `startup` | reads the state from disk at a start |
+//! | `app` | the life of the process: settings, open, serve, drain |
+//! | `door` | gRPC, HTTP and the web page, with their connections: convert, call a room, convert |
+//! | `ci` | other systems: GitLab's job hooks ([`gitlab`]), pods of CI jobs ([`kubernetes`]), KEDA's triggers, Prometheus |
+//! | `fleet` | attempts as a caller may see them, statistics, proposals |
 //! | `verdicts` | decides every verdict: questions, evidence, corrections |
-//! | `state` | shared state: pools in force, tickets, rules of verdicts in force and what earlier verdicts taught |
-//! | `access` | identity and permissions of callers, and what only some see ([`privacy`]) |
-//! | `runtime` | settings, clock, logs, metrics, reloaded files, connections |
+//! | `ingest` | the only writer except for tickets: open attempts, commits, seals, ends, retention, and what is read at a start |
+//! | `tickets` | slots in pools with a limit |
+//! | `sizing` | sizes of the next attempt, and the pool that it goes to |
+//! | `access` | who calls, what the caller may do and see ([`privacy`]) |
+//! | `runtime` | what all rooms stand on: settings, clock, logs, metrics, reloaded files, requests to others |
+//! | `admin` | commands other than serving |
 //! | `fuzz` | fuzz targets: every parser of untrusted bytes |
 
 mod access;
+mod admin;
 mod app;
-mod ci_outcomes;
-mod commands;
+mod ci;
+mod door;
+mod fleet;
 pub mod fuzz;
-mod integrations;
-mod program;
-mod retention;
+mod ingest;
 mod runtime;
-mod sealing;
-mod service;
-mod sessions;
-mod startup;
-mod state;
-mod transport;
+mod sizing;
+mod tickets;
 mod verdicts;
 
 pub use access::privacy;
-pub use app::{Addresses, App};
-pub use commands::{Cli, Command};
-pub use integrations::{gitlab, kubernetes};
+pub use admin::{Cli, Command};
+pub use app::{Addresses, App, program::main};
+pub use ci::{gitlab, kubernetes};
 pub use plimsoll_store::threads::agent_threads;
 #[cfg(test)]
 pub(crate) use plimsoll_support::{fake_http, patience};
-pub use program::main;
 pub use runtime::{
     log::Log,
     settings::{Args, Config, InForce, LogFormat, MachineMemory, Mistake},

@@ -15,7 +15,7 @@ use tokio_rustls::{
     rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName},
 };
 
-const POD: &str = include_str!("../../../server/app/src/integrations/kubernetes/testdata/gitlab_pod.json");
+const POD: &str = include_str!("../../../server/app/src/ci/kubernetes/testdata/gitlab_pod.json");
 
 /// A server with a webhook, and what is needed to call it.
 pub(crate) struct Webhook {

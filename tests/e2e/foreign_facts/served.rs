@@ -7,8 +7,8 @@ use prost_types::FileDescriptorSet;
 
 /// The routers, where each path stands in a call of `route`.
 const ROUTERS: [&str; 2] = [
-    include_str!("../../../server/app/src/transport/http/mod.rs"),
-    include_str!("../../../server/app/src/transport/web/mod.rs"),
+    include_str!("../../../server/app/src/door/http/mod.rs"),
+    include_str!("../../../server/app/src/door/web/mod.rs"),
 ];
 /// Paths that stand there by a name.
 const NAMED: [(&str, &str); 3] =

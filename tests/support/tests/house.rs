@@ -20,22 +20,19 @@ use plimsoll_support::house::{
 /// reason; one that is gone leaves the table.
 const ARROWS: &[(&str, &[&str])] = &[
     ("access", &["runtime"]),
-    ("app", &["access", "integrations", "runtime", "service", "sessions", "state", "transport", "verdicts"]),
-    ("ci_outcomes", &["runtime"]),
-    ("commands", &["access", "ci_outcomes", "integrations", "runtime", "state"]),
-    ("fuzz", &["access", "integrations", "runtime", "transport"]),
-    ("integrations", &["runtime", "service", "sessions", "verdicts"]),
-    ("program", &["app", "commands", "runtime"]),
-    ("retention", &["runtime", "state"]),
-    ("sessions", &["access", "ci_outcomes", "retention", "runtime", "sealing", "startup", "state"]),
-    ("service", &["access", "runtime", "sessions", "state", "verdicts"]),
-    ("startup", &["runtime", "state"]),
-    ("state", &["access", "runtime"]),
+    ("admin", &["access", "ci", "door", "ingest", "runtime", "sizing", "tickets"]),
     (
-        "transport",
-        &["access", "commands", "integrations", "runtime", "service", "sessions", "state", "verdicts"],
+        "app",
+        &["access", "admin", "ci", "door", "fleet", "ingest", "runtime", "sizing", "tickets", "verdicts"],
     ),
-    ("verdicts", &["access", "runtime", "sessions"]),
+    ("ci", &["ingest", "runtime", "sizing", "tickets", "verdicts"]),
+    ("door", &["access", "ci", "fleet", "ingest", "runtime", "sizing", "tickets", "verdicts"]),
+    ("fleet", &["access", "ingest", "runtime", "sizing", "verdicts"]),
+    ("fuzz", &["access", "ci", "door", "runtime"]),
+    ("ingest", &["access", "runtime", "sizing", "tickets"]),
+    ("sizing", &["access", "runtime"]),
+    ("tickets", &["access", "runtime", "sizing"]),
+    ("verdicts", &["access", "ingest", "runtime"]),
 ];
 
 type Arrows = BTreeMap<String, BTreeSet<String>>;
@@ -81,13 +78,13 @@ fn modules_of_the_server_use_only_those_that_the_table_names() {
 /// The ways in stand side by side, and what two of them share stands beside them. Only HTTP mounts the routes of the page.
 #[test]
 fn grpc_http_and_the_page_do_not_use_each_other() {
-    let source = server().join("app/src/transport");
+    let source = server().join("app/src/door");
     for (way, others) in
         [("grpc", ["http", "web"].as_slice()), ("web", &["grpc", "http"]), ("http", &["grpc"])]
     {
         for file in files(&source.join(way)).iter().filter(|file| !is_of_tests(file)) {
             let code = code(&fs::read_to_string(file).unwrap());
-            let used = code.split("transport::").skip(1).filter_map(|rest| rest.split(';').next());
+            let used = code.split("door::").skip(1).filter_map(|rest| rest.split(';').next());
             let mut words = used.flat_map(|used| used.split(|c: char| !c.is_alphanumeric() && c != '_'));
             let wrong = words.find(|word| others.contains(word));
             assert_eq!(wrong, None, "{}", file.display());

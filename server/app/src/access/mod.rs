@@ -6,6 +6,7 @@ pub(crate) mod own_log;
 pub mod privacy;
 pub(crate) mod redaction;
 pub(crate) mod refusal;
+pub(crate) mod reports;
 pub(crate) mod shared_secret;
 
 pub(crate) use refusal::Refusal;

@@ -6,13 +6,12 @@ use anyhow::Context as _;
 use tokio::net::TcpListener;
 
 use super::Addresses;
-use crate::runtime::{
-    agent_files::AgentFiles,
-    net::{
-        accept::Listener,
+use crate::{
+    door::{agent_files::AgentFiles, net::accept::Listener},
+    runtime::{
+        settings::{Config, TlsFiles},
         tls::{Certificate, ClientCertificates, Tls},
     },
-    settings::{Config, TlsFiles},
 };
 
 #[derive(Debug)]

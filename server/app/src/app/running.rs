@@ -16,18 +16,15 @@ use super::{
     services, watch,
 };
 use crate::{
-    runtime::net::{
-        accept::Listener,
-        files::{self, ConnectionLimits},
-        response_budget::ResponseBudget,
-    },
-    sessions::Worker,
-    state::tickets::Keeper,
-    transport::{
+    door::{
         calls::Calls,
         grpc, http,
+        net::{accept::Listener, response_budget::ResponseBudget},
         state::{HttpParts, HttpState},
     },
+    ingest::Worker,
+    runtime::open_files::{self, ConnectionLimits},
+    tickets::Keeper,
     verdicts::{Rejudging, Verdicts},
 };
 
@@ -44,7 +41,7 @@ pub(super) struct RunningServer {
     health: HealthReporter,
     calls: Calls,
     stream_tasks: TaskTracker,
-    /// Stops all periodic tasks that [`watch::all`] starts.
+    /// Stops all periodic tasks that [`watch::start_all`] starts.
     store_watch_end: CancellationToken,
     stopping: CancellationToken,
     ingest_end: CancellationToken,
@@ -75,7 +72,7 @@ impl RunningServer {
         let pods = services::pod_reviewer(&app, &services);
         let App { config, listeners, store, worker, keeper, secrets, hooks, .. } = app;
         let Listeners { grpc, http, admission: webhook, agent_files } = listeners;
-        let connections = files::connection_limits(config.http_connections);
+        let connections = open_files::connection_limits(config.http_connections);
         let grpc_parts = grpc::GrpcParts {
             services: services.clone(),
             ingest: app.ingest.clone(),

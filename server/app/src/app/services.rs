@@ -4,12 +4,18 @@ use std::sync::Arc;
 
 use super::App;
 use crate::{
-    integrations::{kubernetes, kubernetes::PodReviewer},
-    runtime::answer_memory::AnswerMemory,
-    service::{
-        AdmissionService, AttemptService, Services, SizingService, StatisticsService, TicketService,
+    ci::{
+        kubernetes,
+        kubernetes::{PodReviewer, admission::AdmissionService},
+    },
+    door::Services,
+    fleet::{
+        AttemptService, StatisticsService,
         statistics::{ProposalSlots, QuestionSlots},
     },
+    runtime::answer_memory::AnswerMemory,
+    sizing::SizingService,
+    tickets::TicketService,
 };
 
 /// The services shared by all transports.
@@ -21,7 +27,7 @@ pub(super) fn services(app: &App) -> Services {
         prediction_cache: Arc::default(),
         settings: Arc::new(app.config.predict.clone()),
         shadow: Arc::new(app.config.shadow.clone()),
-        ingest: app.ingest.clone(),
+        store: app.store.clone(),
         pools: app.pools.clone(),
         metrics: Arc::clone(&app.metrics),
         known_answers: Arc::default(),

@@ -8,12 +8,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{Addresses, listeners::Listeners};
 use crate::{
     access::guard::Guard,
-    runtime::{
-        metrics::Metrics,
-        net::{files, tls},
-        settings::Config,
-    },
-    transport::{calls::Calls, grpc, http},
+    door::{calls::Calls, grpc, http},
+    runtime::{metrics::Metrics, open_files, settings::Config, tls},
 };
 
 /// How long connections of the standby may take to close before the server serves.
@@ -48,7 +44,7 @@ impl Standby {
         }
         let (stopping, tasks, (reason, reasons)) =
             (CancellationToken::new(), TaskTracker::new(), watch::channel(OPENING.to_owned()));
-        let connections = files::connection_limits(config.http_connections);
+        let connections = open_files::connection_limits(config.http_connections);
         let (grpc, http) = (listeners.grpc.share()?, listeners.http.share()?);
         let parts = http::StandbyParts {
             reason: reasons.clone(),

@@ -10,10 +10,10 @@ use tonic_health::server::HealthReporter;
 
 use super::App;
 use crate::{
-    integrations::gitlab::Follower,
-    runtime::{metrics::Metrics, net::tls, settings::Config},
-    sessions,
-    transport::grpc,
+    ci::gitlab::Follower,
+    door::grpc,
+    ingest,
+    runtime::{metrics::Metrics, settings::Config, tls},
 };
 
 /// How often the state of the store is read for health and metrics.
@@ -62,7 +62,7 @@ fn report_bounds(metrics: &Metrics, config: &Config) {
     metrics.history_attempts_max.set(number(config.history_attempts));
     metrics.history_bytes_max.set(config.history_room().bytes as u64);
     metrics.shadow.set(i64::from(config.shadow.is_on));
-    metrics.queue_max.set(number(sessions::QUEUE_CAPACITY));
+    metrics.queue_max.set(number(ingest::QUEUE_CAPACITY));
     metrics.series_max_bytes.set(config.retain.max_bytes.map_or(0, |most| most.0));
 }
 

@@ -2,7 +2,7 @@
 //! starts, and is refused if too little is left. A refused caller can retry; too many answers at
 //! once would make the kernel kill the server.
 //!
-//! The remaining memory is read from the kernel at each request ([`MachineMemory::left`]). Reserved but unused shares are subtracted as
+//! The remaining memory is read from the kernel at each request ([`MachineMemory::memory_left`]). Reserved but unused shares are subtracted as
 //! well.
 
 use std::{

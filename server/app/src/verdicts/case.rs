@@ -13,7 +13,7 @@ use plimsoll_core::{
 use super::{Asker, known::KnownVerdicts, numbers::evidence_number};
 use crate::{
     access::{own_log::OwnLog, privacy::hide_correction},
-    sessions::IngestParts,
+    ingest::IngestParts,
 };
 
 /// A question with everything known about its attempt.

@@ -22,7 +22,7 @@ use super::{
     known::{KnownVerdicts, MAX_VERDICTS_PER_PROJECT},
     numbers::{fingerprint, record_number},
 };
-use crate::{access::Refusal, sessions::IngestParts};
+use crate::{access::Refusal, ingest::IngestParts};
 
 /// How the verdict for a caller is made, and whether it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -139,7 +139,7 @@ fn eviction_candidate(given: &[Verdict]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sessions::fixture;
+    use crate::ingest::fixture;
     use plimsoll_core::domain::{Exit, VerdictBasis};
 
     fn id() -> AttemptId {

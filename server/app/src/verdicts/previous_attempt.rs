@@ -56,7 +56,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        sessions::{Ingest, fixture},
+        ingest::{Ingest, fixture},
         verdicts::Asker,
     };
 

@@ -46,7 +46,7 @@ const ADMITTING: Duration = Duration::from_secs(20);
 /// Connections, and what Gantry did with as many at a million rows on two cores: requests a second, p99 and CPU a request in ms.
 const GANTRY: [(usize, f64, f64, f64); 3] =
     [(1, 282.0, 82.0, 3.6), (8, 363.0, 202.0, 3.0), (64, 366.0, 1310.0, 3.1)];
-const POD: &str = include_str!("../../../../server/app/src/integrations/kubernetes/testdata/gitlab_pod.json");
+const POD: &str = include_str!("../../../../server/app/src/ci/kubernetes/testdata/gitlab_pod.json");
 
 /// One thing that is built: the spec, taken apart.
 struct Build {

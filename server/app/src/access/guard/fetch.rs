@@ -14,10 +14,8 @@ use tokio::{task::spawn_blocking, time::timeout};
 use crate::{
     access::identity::{KeySetSource, safe_address},
     runtime::{
-        net::{
-            outgoing,
-            outgoing::{BodyFailure, HttpClient, KeptPart},
-        },
+        outgoing,
+        outgoing::{BodyFailure, HttpClient, KeptPart},
         reload,
     },
 };

@@ -17,7 +17,7 @@ use crate::{
     patience::eventually,
     runtime::{
         metrics::IssuerLabel,
-        net::tls::{Certificate, Tls},
+        tls::{Certificate, Tls},
     },
 };
 

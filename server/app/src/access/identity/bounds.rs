@@ -1,8 +1,24 @@
 //! Bounds of a caller. How much of them it uses is counted in [`usage`](super::usage).
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    net::{IpAddr, Ipv6Addr},
+    time::Duration,
+};
 
 use serde::Deserialize;
+
+/// Mask of the bits of an IPv6 address that identify a network: usually a customer has a whole
+/// network and may use any address in it.
+const NETWORK_BITS: u128 = !0 << 64;
+
+/// The part of an address that identifies a customer.
+pub(crate) fn network_of(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & NETWORK_BITS)),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
 
 /// What is limited for each caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

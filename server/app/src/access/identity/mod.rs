@@ -36,7 +36,7 @@ use std::{
 
 pub(crate) use access::{Access, bearer};
 use bounds::Bounds;
-pub(crate) use bounds::{Bound, ExceededBound};
+pub(crate) use bounds::{Bound, ExceededBound, network_of};
 pub(crate) use denied::Denied;
 pub(crate) use fetched::{FetchedKeys, KeySetSource, REFETCH_AFTER, safe_address};
 pub(crate) use file::{AccessFile, Sources, hash};
@@ -48,7 +48,6 @@ use tokio::time::Instant;
 use usage::Usage;
 pub(crate) use usage::{UsageSlot, Usages};
 
-use crate::runtime::net::accept::network_of;
 pub(crate) use plimsoll_core::domain::matches_pattern;
 
 /// Most bytes of a caller's text that a refusal quotes.

@@ -8,7 +8,7 @@ use plimsoll_core::{
 use super::*;
 use crate::{
     access::identity::{Job, Proven, Role},
-    sessions::fixture,
+    ingest::fixture,
 };
 
 fn redactor(projects: &[&str]) -> Redactor {

@@ -35,7 +35,7 @@ use plimsoll_core::{
     gantry, predict, retry, shadow, stats,
 };
 
-use crate::runtime::net::files::MAX_HTTP_CONNECTIONS;
+use crate::runtime::open_files::MAX_HTTP_CONNECTIONS;
 pub use args::Args;
 pub(crate) use args::options;
 use by_module::{admission, gitlab, privacy};

@@ -6,8 +6,7 @@ use plimsoll_store::Store;
 use super::*;
 use crate::{
     access::privacy::ReadableWords,
-    sessions::{Ingest, fixture},
-    startup::history::HistoryLoader,
+    ingest::{Ingest, fixture, startup::history::HistoryLoader},
 };
 
 const BROKEN: &str = "a.c:1:1: error: no such thing\n";
@@ -211,7 +210,7 @@ async fn what_runs_what_succeeded_and_what_is_not_known_is_not_corrected() {
         assert!(refused("fine").await.contains("succeeded"), "{}", refused("fine").await);
         assert!(refused("new").await.contains("was not measured"), "{}", refused("new").await);
         let running = fixture::attempt("run");
-        ingest.open(running, &crate::sessions::StreamHandle::new(), false).await.unwrap();
+        ingest.open(running, &crate::ingest::StreamHandle::new(), false).await.unwrap();
         assert_eq!(
             correct(&ingest, correcting("run", Some(Cause::Infra), "x")).await,
             Err(Refusal::Running(id("run")))

@@ -8,9 +8,9 @@ use plimsoll_store::{self as store, Store};
 use super::{super::case::with_pool, *};
 use crate::{
     access::own_log::OwnLog,
+    ingest::{causes::judged_early, fixture},
     runtime::metrics::KindLabel,
-    sessions::{causes::judged_early, fixture},
-    state::pools::PoolRegistry,
+    sizing::pools::PoolRegistry,
 };
 
 fn question() -> Evidence {

@@ -12,8 +12,8 @@ use crate::{
         identity::{Job, Proven},
         privacy::Private,
     },
-    service::fixture::verdicts,
-    sessions::fixture,
+    door::fixture::verdicts,
+    ingest::fixture,
 };
 
 /// A caller with the token of job 7 of the project `a`.

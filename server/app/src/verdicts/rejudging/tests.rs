@@ -7,7 +7,7 @@ use plimsoll_store::{self as store, Batch, Store};
 use tokio_util::task::TaskTracker;
 
 use super::*;
-use crate::sessions::fixture;
+use crate::ingest::fixture;
 
 /// A failed attempt, and a verdict on it that was given before its end was known.
 async fn judged_before_its_end(id: &AttemptId) -> Store {

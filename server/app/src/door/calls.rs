@@ -1,0 +1,62 @@
+//! Counts running calls, and lets the server end calls that would otherwise wait for ever when it
+//! stops.
+//!
+//! A call starts when its request is routed and ends when the last byte of its answer is handed to
+//! the connection.
+
+use std::sync::Arc;
+
+use tokio_util::{
+    sync::{CancellationToken, WaitForCancellationFutureOwned},
+    task::{TaskTracker, task_tracker::TaskTrackerToken},
+};
+
+use crate::door::net::response_budget::ResponseBudget;
+
+/// The running calls of both listeners. Clones share the count.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Calls(Arc<RunningCalls>);
+
+#[derive(Debug, Default)]
+struct RunningCalls {
+    calls: TaskTracker,
+    end_idle: CancellationToken,
+    response_budget: ResponseBudget,
+}
+
+impl Calls {
+    /// Starts without calls. `response_budget` bounds the answers that clients have not read yet.
+    pub(crate) fn new(response_budget: ResponseBudget) -> Self {
+        Self(Arc::new(RunningCalls { response_budget, ..RunningCalls::default() }))
+    }
+
+    /// The bound on answers that clients have not read yet.
+    pub(crate) fn response_budget(&self) -> ResponseBudget {
+        self.0.response_budget.clone()
+    }
+
+    /// Counts a call until the returned value is dropped.
+    pub(crate) fn begin(&self) -> TaskTrackerToken {
+        self.0.calls.token()
+    }
+
+    /// Ends answers as soon as they have nothing to send, now and from now on.
+    pub(crate) fn cut(&self) {
+        self.0.end_idle.cancel();
+        self.0.calls.close();
+    }
+
+    /// Waits until no call runs. Call it after [`Self::cut`].
+    pub(crate) async fn ended(&self) {
+        self.0.calls.wait().await;
+    }
+
+    /// Completes when [`Self::cut`] has been called.
+    pub(super) fn is_cut(&self) -> WaitForCancellationFutureOwned {
+        self.0.end_idle.clone().cancelled_owned()
+    }
+
+    pub(crate) fn running(&self) -> usize {
+        self.0.calls.len()
+    }
+}

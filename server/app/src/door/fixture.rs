@@ -1,0 +1,65 @@
+//! Services over a store, for tests.
+
+use std::sync::Arc;
+
+use plimsoll_core::{domain::History, shared_history::SharedHistory};
+use plimsoll_store::Store;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    door::read_api::ReadApi,
+    fleet::{
+        AttemptService, StatisticsService,
+        statistics::{ProposalSlots, QuestionSlots},
+    },
+    ingest::fixture,
+    runtime::{answer_memory::AnswerMemory, metrics::Metrics},
+    sizing::{SizingService, pools::PoolRegistry},
+    verdicts::Verdicts,
+};
+
+/// The service over these pools, with an empty history and an empty store.
+pub(crate) fn sizing_alone(pools: PoolRegistry) -> SizingService {
+    SizingService {
+        history: SharedHistory::new(History::new(1)),
+        private: Arc::default(),
+        prediction_cache: Arc::default(),
+        settings: Arc::default(),
+        shadow: Arc::default(),
+        store: Store::memory(),
+        pools,
+        metrics: Arc::new(Metrics::new()),
+        known_answers: Arc::default(),
+        unmatched_projects: Arc::default(),
+    }
+}
+
+/// The service over what is on disk, with an empty history.
+pub(crate) fn sizing(store: &Store) -> SizingService {
+    let pools = PoolRegistry::open(None, Arc::new(Metrics::new())).unwrap();
+    SizingService { store: store.clone(), ..sizing_alone(pools) }
+}
+
+/// The service for verdicts over what is on disk, with its writer.
+pub(crate) async fn verdicts(store: &Store) -> Verdicts {
+    let (ingest, mut worker) = fixture::ingest(store, 10);
+    worker.resume().await.unwrap();
+    TaskTracker::new().spawn(worker.run(CancellationToken::new()));
+    fixture::verdicts(&ingest)
+}
+
+/// What may be read over what is on disk.
+pub(crate) async fn read_api(store: &Store) -> ReadApi {
+    let (sizing, verdicts) = (sizing(store), verdicts(store).await);
+    ReadApi {
+        statistics: StatisticsService {
+            history: sizing.history.clone(),
+            verdicts: verdicts.clone(),
+            pools: sizing.pools.clone(),
+            question_slots: QuestionSlots::new(AnswerMemory::default()),
+            proposal_slots: ProposalSlots::default(),
+        },
+        attempts: AttemptService { verdicts },
+        sizing,
+    }
+}

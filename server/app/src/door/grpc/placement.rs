@@ -1,0 +1,97 @@
+//! `GetPools`, `GetDemand`, and the calls about tickets. Each handler converts the request, calls a
+//! service, and converts the result.
+
+use plimsoll_core::placement::{BuildKind, Pool};
+use plimsoll_proto::v1::{self as pb, placement_server::Placement};
+use tonic::{Request, Response, Status};
+
+use super::{guarded::caller, outbound::Answers, streams::Streams, tickets::follow};
+use crate::{
+    access::Refusal,
+    door::wire::{
+        self,
+        pools::{demand, kind, pool},
+    },
+    sizing::pools::PoolRegistry,
+    tickets::{Demands, TicketService},
+};
+
+/// The service `plimsoll.v1.Placement`.
+#[derive(Debug)]
+pub(super) struct PlacementService {
+    pub(super) pools: PoolRegistry,
+    pub(super) demands: Demands,
+    pub(super) tickets: TicketService,
+    pub(super) watchers: Streams,
+}
+
+#[tonic::async_trait]
+impl Placement for PlacementService {
+    async fn get_pools(
+        &self,
+        _request: Request<pb::GetPoolsRequest>,
+    ) -> Result<Response<pb::GetPoolsResponse>, Status> {
+        let now = self.pools.now();
+        let kinds = BuildKind::ALL.into_iter().filter_map(|known| Some(kind(known, now.kind(known)?)));
+        let answered = |known: &Pool| {
+            let open_attempts = self.pools.places().count(&known.name);
+            let tickets = &self.tickets.registry;
+            pool(known, open_attempts, tickets.hosts(known), tickets.upstream(known))
+        };
+        Ok(Response::new(pb::GetPoolsResponse {
+            pools: now.pools().iter().map(answered).collect(),
+            currency: now.currency().to_owned(),
+            kinds: kinds.collect(),
+        }))
+    }
+
+    async fn get_demand(
+        &self,
+        request: Request<pb::GetDemandRequest>,
+    ) -> Result<Response<pb::GetDemandResponse>, Status> {
+        let demands = match request.get_ref().pool.as_str() {
+            "" => self.demands.all(),
+            name => vec![self.demands.of("pool", name).map_err(Refusal::Fault)?],
+        };
+        Ok(Response::new(pb::GetDemandResponse { pools: demands.into_iter().map(demand).collect() }))
+    }
+
+    async fn open_ticket(
+        &self,
+        request: Request<pb::OpenTicketRequest>,
+    ) -> Result<Response<pb::OpenTicketResponse>, Status> {
+        let caller = caller(&request);
+        let (id, asked) = wire::tickets::opening(request.into_inner()).map_err(Refusal::Fault)?;
+        let view = self.tickets.open(&caller, &id, asked).await?;
+        let ticket = Some(wire::tickets::ticket(&view));
+        Ok(Response::new(pb::OpenTicketResponse { ticket }))
+    }
+
+    type WatchTicketStream = Answers<pb::WatchTicketResponse>;
+
+    async fn watch_ticket(
+        &self,
+        request: Request<pb::WatchTicketRequest>,
+    ) -> Result<Response<Self::WatchTicketStream>, Status> {
+        let (asked, caller) = (request.get_ref(), caller(&request));
+        let id = wire::ticket_id("ticket", &asked.ticket).map_err(Refusal::Fault)?;
+        let stream = self.watchers.reserve(caller.clone())?;
+        let watching = self.tickets.registry.watch(&id, asked.hold, &caller)?;
+        Ok(Response::new(stream.answer(|outbound| Box::pin(follow(watching, outbound)))))
+    }
+
+    async fn close_ticket(
+        &self,
+        request: Request<pb::CloseTicketRequest>,
+    ) -> Result<Response<pb::CloseTicketResponse>, Status> {
+        let (asked, caller) = (request.get_ref(), caller(&request));
+        let id = wire::ticket_id("ticket", &asked.ticket).map_err(Refusal::Fault)?;
+        let registry = &self.tickets.registry;
+        let view = match asked.session.as_str() {
+            "" => registry.close(&id, &asked.owner, &caller).await?,
+            session => registry.give_back(&id, session, &caller).await?,
+        };
+        let ticket = Some(wire::tickets::ticket(&view));
+        Ok(Response::new(pb::CloseTicketResponse { ticket }))
+    }
+}

@@ -1,0 +1,124 @@
+//! The HTTP listener.
+//!
+//! | endpoint | answer |
+//! |---|---|
+//! | `GET /` | the web page ([`web`]) for browsers; this table, as text, for other clients |
+//! | `GET /packages`, `/attempts`, `/running`, `/settings`, `/api/...` | more of the web page, and its JSON |
+//! | `POST /attempts/ID` | corrects the cause of a failed attempt, for the form on its page |
+//! | `GET /v1/allocation?spec=` | sizes for a job of stock Spack, as variables of the job |
+//! | `GET /agent/linux-amd64` | the agent's binary, if `agent_dir` is set; checksums at `/agent/sha256sums` |
+//! | `POST /v1/collect` | accepts GitLab's job hook |
+//! | `POST /RPC2`, `POST /` | tickets for clients of Resalloc, over XML-RPC ([`xml_rpc`]) |
+//! | `GET /livez` | 200 while the process runs |
+//! | `GET /readyz` | 200 while it serves, and store and hook directory accept writes; else 503 with the reason |
+//! | `GET /readyz/reads` | 200 while it serves, also while the store accepts no writes |
+//! | `GET /metrics` | all metrics: Prometheus' text format, or OpenMetrics for clients that prefer it |
+//! | `GET /admin/backup` | an archive of the store; for callers on this machine, and with `backup_remote` for operators |
+//!
+//! The webhook has a listener of its own, with TLS: `POST /admit` takes an `AdmissionReview` of `admission.k8s.io/v1`; with an
+//! `admit_secret_file`, only `POST /admit/SECRET` does.
+//!
+//! Below `/v1`, an error is an object with one text, `{"error": "field: what is wrong"}`, and one line in the log.
+
+mod admit;
+mod agent;
+mod allocation;
+mod backup;
+mod collect;
+mod gate;
+mod guarded;
+mod hosts;
+mod origin;
+mod probes;
+mod refusal;
+mod serving;
+mod standby;
+mod stray_grpc;
+mod xml_rpc;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    http::{HeaderMap, Method, StatusCode, Uri},
+    response::Response,
+    routing::{get, post},
+};
+use gate::{Gate, ListenerChecks};
+use plimsoll_core::domain::FieldViolation;
+
+use crate::door::{
+    BACKUP_PATH,
+    net::{accept::Listener, serve::Bounds},
+    state::HttpState,
+    web,
+};
+use refusal::refuse;
+pub(crate) use serving::bounds;
+pub(crate) use standby::{StandbyParts, serve_standby};
+
+/// Serves the HTTP listener until `parts.stopping`.
+pub(crate) async fn serve(listener: Listener, parts: HttpState, bounds: Bounds) {
+    let (metrics, stopping, response_budget) =
+        (Arc::clone(&parts.metrics), parts.stopping.clone(), parts.calls.response_budget());
+    let checks = ListenerChecks::Paths {
+        grpc_port: parts.grpc_port,
+        own_names: Arc::clone(&parts.hosts),
+        guard: parts.guard.clone(),
+        has_hook_secret: parts.token.is_some() || parts.signing.is_some(),
+    };
+    let calls = parts.calls.clone();
+    let router = Router::new()
+        .route("/v1/allocation", get(allocation::allocation))
+        .route("/v1/collect", post(collect::collect))
+        .route("/agent/{platform}", get(agent::agent))
+        .route("/livez", get(async || "ok\n"))
+        .route("/readyz", get(probes::readyz))
+        .route("/readyz/reads", get(probes::readyz_reads))
+        .route("/metrics", get(probes::metrics))
+        .route(BACKUP_PATH, get(backup::backup))
+        .route(xml_rpc::PATH, post(xml_rpc::call))
+        .route("/", post(xml_rpc::call))
+        .merge(web::routes())
+        .fallback(no_such_path)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(parts);
+    serving::serve(listener, (Gate { router, calls, checks }, response_budget), bounds, metrics, stopping)
+        .await;
+}
+
+/// Serves the listener for Kubernetes' webhook until `parts.stopping`: only `POST /admit`.
+pub(crate) async fn serve_admission(listener: Listener, parts: HttpState, bounds: Bounds) {
+    let (metrics, stopping, response_budget) =
+        (Arc::clone(&parts.metrics), parts.stopping.clone(), parts.calls.response_budget());
+    let calls = parts.calls.clone();
+    let router = Router::new()
+        .route(admit::ADMIT_PATH, post(admit::admit))
+        .route("/admit/{secret}", post(admit::admit))
+        .fallback(no_such_path)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(parts);
+    let gate = Gate { router, calls, checks: ListenerChecks::Certificate };
+    serving::serve(listener, (gate, response_budget), bounds, metrics, stopping).await;
+}
+
+/// The path of a request, for the log, without what follows `/admit`, which is a secret.
+fn shown_path(uri: &Uri) -> &str {
+    if uri.path().starts_with(admit::ADMIT_PATH) { admit::ADMIT_PATH } else { uri.path() }
+}
+
+async fn no_such_path(headers: HeaderMap, uri: Uri) -> Response {
+    if web::is_browser(&headers) {
+        return web::no_such_page();
+    }
+    refuse(
+        shown_path(&uri),
+        StatusCode::NOT_FOUND,
+        &FieldViolation::new("path", "is not served; GET / lists what is"),
+    )
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> Response {
+    let fault = FieldViolation::new("method", format!("{method} is not served here; GET / lists what is"));
+    refuse(shown_path(&uri), StatusCode::METHOD_NOT_ALLOWED, &fault)
+}

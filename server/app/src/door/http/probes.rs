@@ -1,0 +1,63 @@
+//! Endpoints for orchestrators and Prometheus: `/livez`, `/readyz` and `/metrics`.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::IntoResponse,
+};
+use plimsoll_store::StoreMode;
+
+use crate::{ci::prometheus, door::state::HttpState, runtime::metrics::Metrics};
+
+const STOPPING: &str = "stopping\n";
+
+/// Whether the server answers questions. A standby does not, and has no such path.
+pub(super) async fn readyz_reads(State(parts): State<HttpState>) -> impl IntoResponse {
+    if parts.stopping.is_cancelled() {
+        return (StatusCode::SERVICE_UNAVAILABLE, STOPPING);
+    }
+    (StatusCode::OK, "ok\n")
+}
+
+pub(super) async fn readyz(State(parts): State<HttpState>) -> impl IntoResponse {
+    if parts.stopping.is_cancelled() {
+        return (StatusCode::SERVICE_UNAVAILABLE, STOPPING.to_owned());
+    }
+    match parts.store.status().mode {
+        StoreMode::Writable if !parts.hooks.are_on_disk() => {
+            let text = "job hooks cannot be kept on disk: correct `hooks` in the data directory, which the log names, and start again\n";
+            (StatusCode::SERVICE_UNAVAILABLE, text.to_owned())
+        }
+        StoreMode::Writable => (StatusCode::OK, "ok\n".to_owned()),
+        StoreMode::ReadOnly { reason } | StoreMode::Taken { reason } => {
+            (StatusCode::SERVICE_UNAVAILABLE, format!("the store cannot write: {reason}\n"))
+        }
+    }
+}
+
+/// `GET /metrics`: in Prometheus' text format, which every tool reads, or in OpenMetrics if the
+/// client prefers it.
+pub(super) async fn metrics(State(parts): State<HttpState>, headers: HeaderMap) -> impl IntoResponse {
+    encoded_metrics(Arc::clone(&parts.metrics), &headers).await
+}
+
+/// The metrics, in the format that these headers of a request prefer.
+pub(super) async fn encoded_metrics(metrics: Arc<Metrics>, headers: &HeaderMap) -> impl IntoResponse + use<> {
+    let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let classic = !prometheus::prefers_openmetrics(accept);
+    // encoding sums up a day of packages, so it does not run on a thread that serves requests
+    let encoding = move || if classic { metrics.encode_classic() } else { metrics.encode() };
+    let encoded = tokio::task::spawn_blocking(encoding).await;
+    let content_type = [
+        (header::CONTENT_TYPE, if classic { prometheus::CLASSIC } else { prometheus::OPENMETRICS }),
+        (header::VARY, "Accept"),
+    ];
+    match encoded {
+        Ok(Ok(text)) => (StatusCode::OK, content_type, text),
+        Ok(Err(_)) | Err(_) => {
+            (StatusCode::INTERNAL_SERVER_ERROR, content_type, "# cannot be written\n# EOF\n".to_owned())
+        }
+    }
+}

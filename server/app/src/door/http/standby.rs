@@ -1,0 +1,73 @@
+//! The HTTP listener of a server that waits for the store: probes and metrics; everything else is not available.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse as _, Response},
+    routing::get,
+};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    gate::{Gate, ListenerChecks},
+    probes, serving,
+};
+use crate::{
+    access::guard::Guard,
+    door::{
+        calls::Calls,
+        net::{accept::Listener, serve::Bounds},
+    },
+    runtime::metrics::Metrics,
+};
+
+/// Seconds after which a client may ask again.
+const RETRY_AFTER: &str = "1";
+
+/// State of the handlers of a standby.
+#[derive(Debug, Clone)]
+pub(crate) struct StandbyParts {
+    /// Why the server does not serve.
+    pub(crate) reason: watch::Receiver<String>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) guard: Guard,
+    /// Host names that are accepted if there is no access file, in lower case.
+    pub(crate) hosts: Arc<[String]>,
+    pub(crate) calls: Calls,
+    /// Port of the gRPC listener, for error texts; `None` if unknown.
+    pub(crate) grpc_port: Option<u16>,
+    pub(crate) stopping: CancellationToken,
+}
+
+/// Serves until `parts.stopping`.
+pub(crate) async fn serve_standby(listener: Listener, parts: StandbyParts, bounds: Bounds) {
+    let (metrics, calls, stopping) =
+        (Arc::clone(&parts.metrics), parts.calls.clone(), parts.stopping.clone());
+    let checks = ListenerChecks::Paths {
+        grpc_port: parts.grpc_port,
+        own_names: Arc::clone(&parts.hosts),
+        guard: parts.guard.clone(),
+        has_hook_secret: false,
+    };
+    let router = Router::new()
+        .route("/livez", get(async || "ok\n"))
+        .route("/metrics", get(metrics_of_standby))
+        .fallback(not_available)
+        .with_state(parts);
+    let budget = calls.response_budget();
+    serving::serve(listener, (Gate { router, calls, checks }, budget), bounds, metrics, stopping).await;
+}
+
+async fn metrics_of_standby(State(parts): State<StandbyParts>, headers: HeaderMap) -> Response {
+    probes::encoded_metrics(parts.metrics, &headers).await.into_response()
+}
+
+/// The answer to `/readyz`, `/readyz/reads` and to all other requests.
+async fn not_available(State(parts): State<StandbyParts>) -> Response {
+    let text = format!("{}\n", *parts.reason.borrow());
+    (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, RETRY_AFTER)], text).into_response()
+}

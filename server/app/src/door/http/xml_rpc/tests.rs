@@ -1,0 +1,200 @@
+//! What the client of Resalloc may send, and what it gets.
+
+use std::sync::Arc;
+
+use plimsoll_store::Store;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::*;
+use crate::{
+    door::fixture,
+    runtime::{clock::Clock, metrics::Metrics},
+    sizing::pools::PoolRegistry,
+    tickets::TicketRegistry,
+};
+
+const POOLS: &str = "[[pool]]\nname = \"p\"\nat_once = 1\ntags = [\"x\", \"y\"]\n";
+
+/// Tickets of a server with one pool, whose keeper works until the test ends.
+fn tickets() -> TicketService {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("pools.toml");
+    std::fs::write(&file, POOLS).unwrap();
+    let metrics = Arc::new(Metrics::new());
+    let pools = PoolRegistry::open(Some(file), Arc::clone(&metrics)).unwrap();
+    let (registry, keeper) = TicketRegistry::new(Store::memory(), pools.clone(), metrics, Clock);
+    TaskTracker::new().spawn(keeper.run(CancellationToken::new()));
+    TicketService { sizing: fixture::sizing_alone(pools), registry }
+}
+
+/// The answer to a call with these arguments, each of them as XML, without the elements around it.
+async fn answered(tickets: &TicketService, name: &str, arguments: &[&str]) -> String {
+    let arguments = arguments.iter().map(|argument| format!("<param>\n<value>{argument}</value></param>\n"));
+    let arguments = arguments.collect::<Vec<_>>().concat();
+    let sent = format!(
+        "<?xml version='1.0'?>\n<methodCall>\n<methodName>{name}</methodName>\n<params>\n{arguments}</params>\n</methodCall>\n"
+    );
+    let caller = Identity::anyone();
+    let answered = match request::parse(&sent) {
+        Ok(call) => answer(tickets, &caller, &call).await,
+        Err(fault) => Err(fault),
+    };
+    let xml = encode(answered);
+    let inner = xml.strip_prefix("<methodResponse>").and_then(|xml| xml.strip_suffix("</methodResponse>"));
+    inner.unwrap_or_else(|| panic!("{xml}")).replace("<params><param>", "").replace("</param></params>", "")
+}
+
+fn list(tags: &[&str]) -> String {
+    let tags = tags.iter().map(|tag| format!("<value><string>{tag}</string></value>\n"));
+    let tags = tags.collect::<Vec<_>>().concat();
+    format!("<array><data>\n{tags}</data></array>")
+}
+
+#[tokio::test]
+async fn a_ticket_is_taken_collected_and_closed_by_a_number_or_a_text() {
+    let tickets = tickets();
+    let call = async |name: &str, arguments: &[&str]| answered(&tickets, name, arguments).await;
+    let sandbox = "<string>user/project--user</string>";
+    let one = "<value><i4>1</i4></value>";
+    assert_eq!(call("takeTicket", &[&list(&["x", "y"]), sandbox]).await, one);
+    assert_eq!(call("takeTicket", &[&list(&["x"])]).await, "<value><i4>2</i4></value>");
+    let state = |ready: &str, output: &str, closed: u8| {
+        let member =
+            |name: &str, value: &str| format!("<member><name>{name}</name><value>{value}</value></member>");
+        let boolean = |yes: u8| format!("<boolean>{yes}</boolean>");
+        let members = member("closed", &boolean(closed)) + &member("failed", &boolean(0));
+        let members = members + &member("output", output) + &member("ready", ready);
+        format!("<value><struct>{members}</struct></value>")
+    };
+    let granted = state("<boolean>1</boolean>", "<string>p</string>", 0);
+    assert_eq!(call("collectTicket", &["<int>1</int>"]).await, granted);
+    assert_eq!(call("collectTicket", &["<string>1</string>"]).await, granted);
+    assert_eq!(call("collectTicket", &["2"]).await, state("<boolean>0</boolean>", "<nil></nil>", 0));
+    let nil = "<value><nil></nil></value>";
+    assert_eq!(call("closeTicket", &["<int>1</int>"]).await, nil);
+    assert_eq!(call("closeTicket", &["<int>1</int>"]).await, nil, "twice");
+    assert_eq!(
+        call("collectTicket", &["<int>1</int>"]).await,
+        state("<boolean>1</boolean>", "<string>p</string>", 1)
+    );
+    assert_eq!(call("waitTicket", &["<string>2</string>"]).await, "<value><string>p</string></value>");
+    assert_eq!(call("closeTicket", &["<string>2</string>"]).await, nil);
+    assert_eq!(call("waitTicket", &["<string>2</string>"]).await, "<value><string>p</string></value>");
+    // none that there ever was
+    let none = call("collectTicket", &["<int>77</int>"]).await;
+    assert_eq!(none.matches("<value><nil></nil></value>").count(), 4, "{none}");
+    for odd in ["<string>one</string>", "<int>-1</int>", "<double>1.5</double>", "<nil/>"] {
+        assert_eq!(call("collectTicket", &[odd]).await, none, "{odd}");
+        assert_eq!(call("closeTicket", &[odd]).await, nil, "{odd}");
+        assert_eq!(call("waitTicket", &[odd]).await, "<value><string></string></value>", "{odd}");
+    }
+}
+
+#[tokio::test]
+async fn what_can_never_be_granted_is_a_ticket_that_has_ended_and_no_fault() {
+    let tickets = tickets();
+    let many = list(&vec!["x"; 10_000]);
+    let long = list(&[&"x".repeat(200)]);
+    let unknown = list(&["moon"]);
+    let long_sandbox = format!("<string>{}</string>", "x".repeat(1000));
+    let known = list(&["x"]);
+    let questions: [&[&str]; 8] = [
+        &[&unknown],
+        &[&many],
+        &[&long],
+        &["<array><data><value><int>1</int></value></data></array>"],
+        &["<string>x</string>"],
+        &[&known, "<int>1</int>"],
+        &[&known, &long_sandbox],
+        &[&known, "<nil/>", "<nil/>"],
+    ];
+    for (n, question) in questions.iter().enumerate() {
+        let number = n + 1;
+        let taken = answered(&tickets, "takeTicket", question).await;
+        assert_eq!(taken, format!("<value><i4>{number}</i4></value>"), "{question:?}");
+        let state = answered(&tickets, "collectTicket", &[&number.to_string()]).await;
+        assert!(state.contains("<name>closed</name><value><boolean>1</boolean>"), "{state}");
+        assert!(state.contains("<name>ready</name><value><boolean>0</boolean>"), "{state}");
+        let waited = answered(&tickets, "waitTicket", &[&number.to_string()]).await;
+        assert_eq!(waited, "<value><string></string></value>");
+    }
+    // any pool will do
+    assert_eq!(answered(&tickets, "takeTicket", &[]).await, "<value><i4>9</i4></value>");
+    assert!(answered(&tickets, "collectTicket", &["9"]).await.contains("<string>p</string>"));
+}
+
+#[tokio::test]
+async fn what_no_client_of_resalloc_sends_gets_a_fault_with_the_number_for_it() {
+    let tickets = tickets();
+    let code = async |name: &str, arguments: &[&str]| {
+        let answer = answered(&tickets, name, arguments).await;
+        let (_, rest) =
+            answer.split_once("<name>faultCode</name><value><i4>").unwrap_or_else(|| panic!("{answer}"));
+        rest.split('<').next().unwrap().parse::<i32>().unwrap()
+    };
+    assert_eq!(code("takeTickets", &[]).await, NO_METHOD);
+    assert_eq!(code("system.methodHelp", &["nothing"]).await, NO_METHOD);
+    for name in ["collectTicket", "waitTicket", "closeTicket", "system.methodSignature"] {
+        assert_eq!(code(name, &[]).await, WRONG_ARGUMENTS, "{name}");
+        assert_eq!(code(name, &["1", "2"]).await, WRONG_ARGUMENTS, "{name}");
+    }
+    let deep = "<array><data><value>".repeat(10_000) + &"</value></data></array>".repeat(10_000);
+    for malformed in ["&entity;", "<int>x</int>", "<int>99999999999</int>", "<what>x</what>", "<int>", &deep]
+    {
+        assert_eq!(code("collectTicket", &[malformed]).await, NOT_WELL_FORMED, "{malformed:.40}");
+    }
+    for sent in [
+        "",
+        "hello",
+        "<methodCall>",
+        "<methodCall></methodCall>",
+        "<methodResponse><params/></methodResponse>",
+        "<!DOCTYPE x [<!ENTITY a \"b\">]><methodCall><methodName>x</methodName><params/></methodCall>",
+    ] {
+        assert_eq!(request::parse(sent).unwrap_err().code(), NOT_WELL_FORMED, "{sent}");
+    }
+}
+
+#[tokio::test]
+async fn every_method_is_listed_described_and_there() {
+    let tickets = tickets();
+    let listed = answered(&tickets, "system.listMethods", &[]).await;
+    for (name, help, signatures) in METHODS {
+        assert!(listed.contains(&format!("<string>{name}</string>")), "{listed}");
+        assert!(answered(&tickets, "system.methodHelp", &[name]).await.contains(help));
+        let types = answered(&tickets, "system.methodSignature", &[name]).await;
+        assert_eq!(types.matches("<array>").count(), signatures.len() + 1, "{types}");
+        let call = MethodCall { name: name.into(), params: Vec::new() };
+        let is_there = answer(&tickets, &Identity::anyone(), &call).await;
+        assert!(is_there.map_or_else(|fault| fault.code() != NO_METHOD, |_| true), "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_too_large_too_slow_or_no_xml_is_refused_with_its_status() {
+    let headers = |kind: &str| [(header::CONTENT_TYPE, kind.parse().unwrap())].into_iter().collect();
+    let status = async |kind: &str, body: Body| match request::read(&headers(kind), body).await {
+        Ok(_) => 200,
+        Err((status, _)) => status.as_u16(),
+    };
+    assert_eq!(status("text/xml; charset=utf-8", Body::from("<a/>")).await, 200);
+    assert_eq!(status("text/plain", Body::from("<a/>")).await, 415);
+    assert_eq!(status("text/xml", Body::from(vec![b' '; 100 << 20])).await, 413);
+    assert_eq!(status("text/xml", Body::from(vec![0xff])).await, 400);
+    let endless = Body::from_stream(tokio_stream::pending::<Result<Vec<u8>, std::io::Error>>());
+    assert_eq!(status("text/xml", endless).await, 408);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_keeps_its_connection_and_ends_in_one_answer() {
+    use http_body_util::BodyExt as _;
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    let mut body = PendingAnswer::new(async move { receiver.await.unwrap() });
+    let mut sent = String::new();
+    for _ in 0..4 {
+        sent += std::str::from_utf8(body.frame().await.unwrap().unwrap().data_ref().unwrap()).unwrap();
+    }
+    sender.send("<methodResponse/>".to_owned()).unwrap();
+    sent += std::str::from_utf8(&body.collect().await.unwrap().to_bytes()).unwrap();
+    assert_eq!(sent, format!("{DECLARATION}\n\n\n\n<methodResponse/>"));
+}

@@ -1,0 +1,178 @@
+//! `Predict`, `PredictBatch` and `Explain`: parses requests, and builds answers with the reasons of
+//! each size.
+
+use plimsoll_core::{
+    domain::{
+        Basis, Bytes, CurveKnown, FieldViolation, JobsCurve, JobsPoint, Key, NeedGroup, NeedGroups,
+        Prediction, Quantity, UsedAttempt,
+    },
+    predict::groups::describe,
+    validated::{self, Validated},
+};
+use plimsoll_proto::{limits, measured::IncompleteNeed, v1 as pb};
+
+use super::{check_memory, rung};
+use crate::sizing::{Explanation, SizingAnswer};
+
+/// Parses a request: the key, and the highest memory limit that the attempt may get.
+pub(crate) fn ask(wire: pb::PredictRequest) -> Validated<(Key, Option<Bytes>)> {
+    let pb::PredictRequest { key, memory_limit_bytes } = wire;
+    let limit = memory_limit_bytes.map(|bytes| match bytes {
+        0 => Err(FieldViolation::new("memory_limit_bytes", "is 0; leave it out if there is no limit")),
+        bytes => check_memory("memory_limit_bytes", bytes),
+    });
+    Ok((validated::key(key)?, limit.transpose()?))
+}
+
+/// A prediction as a message; marked if shadow mode withholds it.
+pub(crate) fn answer(answer: &SizingAnswer) -> pb::Prediction {
+    pb::Prediction { shadow: answer.is_withheld, ..prediction(&answer.prediction) }
+}
+
+/// Builds the answer of `Explain`.
+pub(crate) fn explanation(explained: Explanation) -> pb::ExplainResponse {
+    pb::ExplainResponse {
+        prediction: Some(answer(&explained.answer)),
+        attempts: explained.attempts.iter().take(limits::EXPLAIN_ATTEMPTS).map(used_attempt).collect(),
+        jobs: Some(jobs_curve(explained.jobs)),
+    }
+}
+
+pub(super) fn prediction(prediction: &Prediction) -> pb::Prediction {
+    let sizes = [prediction.memory_request.value, prediction.memory_limit.value].map(Bytes);
+    let need_groups = prediction.need_groups.as_deref().map(|groups| need_groups(groups, Some(sizes)));
+    let lower_bound = prediction.lower_bound.map(|bound| pb::LowerBound {
+        above_bytes: bound.above.0,
+        attempts: bound.attempts,
+        least_bytes: bound.least.0,
+    });
+    pb::Prediction {
+        need_groups,
+        lower_bound,
+        memory_request_bytes: Some(quantity(&prediction.memory_request)),
+        memory_limit_bytes: Some(quantity(&prediction.memory_limit)),
+        cpu_request_millicores: Some(quantity(&prediction.cpu_request)),
+        cpu_limit_millicores: Some(quantity(&prediction.cpu_limit)),
+        build_jobs: Some(quantity(&prediction.build_jobs)),
+        wall_p50_ms: Some(quantity(&prediction.wall_p50)),
+        wall_p95_ms: Some(quantity(&prediction.wall_p95)),
+        confidence: prediction.confidence,
+        unsure_because: prediction.unsure_because.clone(),
+        attempts: prediction.attempts,
+        reason: prediction.reason.clone(),
+        shadow: false,
+        pool: prediction.placed.pool.clone(),
+        clamped: prediction.placed.clamped,
+        pool_reason: prediction.placed.reason.clone(),
+    }
+}
+
+fn quantity(quantity: &Quantity) -> pb::Quantity {
+    let Basis { rung: heaviest, attempts, quantile, margin, ref bound, all_of_rung, by_processes, .. } =
+        quantity.basis;
+    let (rung, bound) = (rung(heaviest).into(), bound.to_string());
+    let basis = pb::Basis { rung, attempts, quantile, margin, bound, all_of_rung, by_processes };
+    pb::Quantity { value: quantity.value, basis: Some(basis) }
+}
+
+/// Groups of attempts by memory need, compared with the predicted request and limit if these are
+/// given.
+pub(super) fn need_groups(groups: &NeedGroups, sizes: Option<[Bytes; 2]>) -> pb::NeedGroups {
+    let [request, limit] = sizes.unwrap_or_default();
+    let group = |group: &NeedGroup| {
+        let [least, median, most] = group.need;
+        pb::NeedGroup {
+            attempts: group.attempts,
+            share: group.share,
+            need_least_bytes: least.0,
+            need_median_bytes: median.0,
+            need_most_bytes: most.0,
+            within_request: most <= request,
+            within_limit: most <= limit,
+            begins_within_request: least <= request,
+            begins_within_limit: least <= limit,
+        }
+    };
+    let told_apart_by = groups.told_apart_by.as_ref().map(|by| pb::Distinction {
+        field: by.field.clone(),
+        values: by.values.iter().map(|values| pb::DistinctValues { values: values.clone() }).collect(),
+        accuracy: by.accuracy,
+        asked_group: by.asked.and_then(|group| u32::try_from(group).ok()),
+    });
+    pb::NeedGroups {
+        groups: groups.groups.iter().map(group).collect(),
+        told_apart_by,
+        unrecorded: groups.unrecorded.iter().map(|name| (*name).to_owned()).collect(),
+        reason: describe(groups, sizes),
+    }
+}
+
+fn used_attempt(used: &UsedAttempt) -> pb::UsedAttempt {
+    pb::UsedAttempt {
+        attempt: used.attempt.to_string(),
+        rung: rung(used.rung).into(),
+        weight: used.weight,
+        need_bytes: used.need.0,
+        censored: used.censored,
+        build_jobs: used.build_jobs,
+        wall_ms: used.wall.0,
+        measured_bytes: used.measured.0,
+        incomplete: match used.incomplete {
+            None => pb::Source::Unspecified,
+            Some(IncompleteNeed::Prometheus) => pb::Source::Prometheus,
+            Some(IncompleteNeed::Processes) => pb::Source::ProcessTree,
+        }
+        .into(),
+    }
+}
+
+fn jobs_curve(curve: JobsCurve) -> pb::JobsCurve {
+    let known = match curve.known {
+        CurveKnown::Nothing => pb::CurveKnown::Nothing,
+        CurveKnown::OneCount => pb::CurveKnown::OneCount,
+        CurveKnown::Contradictory => pb::CurveKnown::Contradictory,
+        CurveKnown::Flat => pb::CurveKnown::Flat,
+        CurveKnown::Line => pb::CurveKnown::Line,
+    };
+    let point = |point: JobsPoint| pb::JobsPoint {
+        jobs: point.jobs,
+        attempts: point.attempts,
+        stopped: point.stopped,
+        need_p50_bytes: point.need_p50.0,
+        need_p95_bytes: point.need_p95.0,
+        wall_p50_ms: point.wall_p50.0,
+        held_gib_hours: point.held_gib_hours,
+    };
+    pb::JobsCurve {
+        known: known.into(),
+        rung: rung(curve.rung).into(),
+        points: curve.points.into_iter().map(point).collect(),
+        base_bytes: curve.base.0,
+        per_job_bytes: curve.per_job.0,
+        memory_limit_bytes: curve.limit.map(|limit| limit.0),
+        most_that_fit: curve.most_that_fit,
+        cheapest: curve.cheapest,
+        reason: curve.reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(package: &str) -> pb::Key {
+        pb::Key { package: package.into(), ..pb::Key::default() }
+    }
+
+    #[test]
+    fn a_limit_of_nothing_or_of_more_than_there_is_is_named() {
+        let limit = |bytes| {
+            ask(pb::PredictRequest { key: Some(named("zlib")), memory_limit_bytes: bytes })
+                .map(|(_, limit)| limit)
+        };
+        assert_eq!((limit(None), limit(Some(7))), (Ok(None), Ok(Some(Bytes(7)))));
+        for bytes in [0, u64::MAX] {
+            assert_eq!(limit(Some(bytes)).unwrap_err().field, "memory_limit_bytes", "{bytes}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Ended and running attempts, as a caller may see them.
+
+use std::sync::Arc;
+
+use plimsoll_core::domain::{AttemptId, Sample, Summary, Verdict};
+use tokio::sync::broadcast;
+
+use crate::{
+    access::{Refusal, identity::Identity, redaction::Redactor},
+    ingest::{AttemptChange, Ingest, RunningAttempt},
+    verdicts::Verdicts,
+};
+
+/// Shows attempts. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct AttemptService {
+    pub(crate) verdicts: Verdicts,
+}
+
+/// An attempt as the caller may see it.
+#[derive(Debug)]
+pub(crate) struct ShownAttempt {
+    pub(crate) summary: Summary,
+    pub(crate) is_running: bool,
+    /// Verdicts on the attempt; the first is in force.
+    pub(crate) verdicts: Vec<Verdict>,
+}
+
+/// Watches the running attempts, for a caller who may see all of them.
+#[derive(Debug)]
+pub(crate) struct AttemptWatch {
+    ingest: Ingest,
+    redactor: Redactor,
+}
+
+impl AttemptService {
+    /// The attempt with this id, else the only attempt with this id on any host (`HOST:ID`).
+    /// Errors: the attempt is unknown or not visible to this caller (both give the same error), or several hosts have an attempt with this
+    /// id (the error names them).
+    pub(crate) async fn show(&self, caller: &Arc<Identity>, id: &AttemptId) -> Result<ShownAttempt, Refusal> {
+        let full = self.verdicts.full_id(caller, id).await?;
+        let found = self.verdicts.ingest.find(&full).await?;
+        let seen = found.filter(|(summary, _running)| caller.sees(&summary.key.project));
+        let Some((summary, is_running)) = seen else {
+            return Err(Refusal::NotFound(format!("no attempt {id} is known here")));
+        };
+        let redactor = self.redactor(caller);
+        let project = &summary.key.project;
+        let verdicts = self.verdicts.given(&full, project).await?;
+        let verdicts = verdicts.into_iter().map(|verdict| redactor.verdict(verdict, project)).collect();
+        let summary = redactor.summary(self.verdicts.ingest.parts.history.related(&summary).into_owned());
+        Ok(ShownAttempt { summary, is_running, verdicts })
+    }
+
+    /// Passes the samples of a shown attempt to `take`, in order; returns their number.
+    /// Errors: the store cannot be read.
+    pub(crate) async fn series(
+        &self,
+        shown: &ShownAttempt,
+        take: impl FnMut(&Sample) + Send,
+    ) -> Result<u64, Refusal> {
+        Ok(self.verdicts.ingest.series(&shown.summary.attempt, take).await?)
+    }
+
+    /// The `most` running attempts with the highest memory need among those that the caller may
+    /// see, and how many the caller may see in total.
+    /// Errors: the writer has stopped.
+    pub(crate) async fn highest(
+        &self,
+        caller: &Arc<Identity>,
+        most: usize,
+    ) -> Result<(Vec<RunningAttempt>, usize), Refusal> {
+        let (running, count) = self.verdicts.ingest.highest(most, Arc::clone(caller)).await?;
+        let redactor = self.redactor(caller);
+        Ok((running.into_iter().map(|running| shown(&redactor, running)).collect(), count))
+    }
+
+    /// A watch over all running attempts.
+    /// Errors: the caller may see only some projects; a watch is over all.
+    pub(crate) fn watch(&self, caller: &Arc<Identity>) -> Result<AttemptWatch, Refusal> {
+        if !caller.projects.is_all() {
+            let text =
+                format!("Watch shows the attempts of all projects, and {} may see only some", caller.name);
+            return Err(Refusal::NotAllowed(text));
+        }
+        Ok(AttemptWatch { ingest: self.verdicts.ingest.clone(), redactor: self.redactor(caller) })
+    }
+
+    fn redactor(&self, caller: &Arc<Identity>) -> Redactor {
+        Redactor { private: Arc::clone(&self.verdicts.private), caller: Arc::clone(caller) }
+    }
+}
+
+impl AttemptWatch {
+    /// All running attempts, and a receiver of the changes from then on.
+    /// Errors: the writer has stopped.
+    pub(crate) async fn begin(
+        &self,
+    ) -> Result<(Vec<RunningAttempt>, broadcast::Receiver<AttemptChange>), Refusal> {
+        let (running, changes) = self.ingest.watch().await?;
+        Ok((running.into_iter().map(|running| self.shown(running)).collect(), changes))
+    }
+
+    /// A running attempt from the receiver of changes, without what the caller may not see.
+    pub(crate) fn shown(&self, running: RunningAttempt) -> RunningAttempt {
+        shown(&self.redactor, running)
+    }
+}
+
+fn shown(redactor: &Redactor, mut running: RunningAttempt) -> RunningAttempt {
+    redactor.attempt(&mut running.attempt);
+    running
+}

@@ -1,0 +1,196 @@
+//! What each job or package should request, compared with what it requests today.
+//!
+//! Attempts and predictions are in memory; today's sizes are read from disk, only for the rows of the answer.
+
+use std::sync::Arc;
+
+use plimsoll_core::{
+    domain::{Bytes, Millis},
+    recommend::{DAY, Draft, MONTH, ProposalTerms, Recommendation, Savings, Sizes, WorkloadAttempt, propose},
+    stats::{Filter, WorkloadQuestion, Workloads},
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::{SizingService, StatisticsService, prices_by_pool};
+use crate::{
+    access::{Refusal, identity::Identity},
+    runtime::clock::Clock,
+};
+
+/// A request for proposals.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RecommendQuestion {
+    /// Only project, stack, package and times may be set. Without a start time the range is the
+    /// last month.
+    pub(crate) filter: Filter,
+    /// Price of a GiB for an hour, used for every pool instead of the pool's own price.
+    pub(crate) gib_hour: Option<f64>,
+    /// Least confidence that a proposal must have.
+    pub(crate) least_confidence: f64,
+    /// Most rows in the answer.
+    pub(crate) most: usize,
+}
+
+/// Most queries for proposals at once: each holds the attempts of its packages in memory until its
+/// rows are read from disk.
+const PROPOSALS_AT_ONCE: usize = 4;
+
+/// Bytes for each attempt of the history: an entry in the list of its package, for which twice the
+/// needed memory may be allocated, and the values that a proposal uses.
+const BYTES_PER_ATTEMPT: u64 = 2 * size_of::<usize>() as u64 + size_of::<WorkloadAttempt>() as u64;
+
+/// Slots for queries for proposals. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct ProposalSlots(Arc<Semaphore>);
+
+impl Default for ProposalSlots {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(PROPOSALS_AT_ONCE)))
+    }
+}
+
+impl ProposalSlots {
+    fn take(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        let full = |_| Refusal::Crowded { what: "questions about proposals", most: PROPOSALS_AT_ONCE };
+        Arc::clone(&self.0).try_acquire_owned().map_err(full)
+    }
+}
+
+/// Proposals and their totals.
+#[derive(Debug)]
+pub(crate) struct RecommendationAnswer {
+    pub(crate) rows: Vec<Recommendation>,
+    /// Packages without a row in the answer.
+    pub(crate) left_out: u64,
+    /// Totals over all examined packages, also those without a row in the answer.
+    pub(crate) savings: Savings,
+    pub(crate) window: Millis,
+    pub(crate) priced: bool,
+    pub(crate) currency: String,
+    pub(crate) notes: Vec<String>,
+}
+
+/// The time range of a question, milliseconds since 1970.
+#[derive(Debug, Clone, Copy)]
+struct AskedRange {
+    from: u64,
+    until: u64,
+}
+
+impl AskedRange {
+    /// The range of the query; without a start time it begins a month before its end. It never ends
+    /// in the future.
+    fn of(filter: &Filter, now: u64) -> Self {
+        let until = filter.to_unix_ms.unwrap_or(now).min(now);
+        Self { from: filter.from_unix_ms.unwrap_or_else(|| until.saturating_sub(MONTH.0)), until }
+    }
+
+    /// Length of the part of the range from which the server has attempts; its first attempt ended
+    /// at `first`. Days without builds are included, so that a package built only on one day of a
+    /// month counts with that day's use for the month.
+    fn window(self, first: Option<u64>) -> Millis {
+        let first = first.map_or(self.until, |first| first.max(self.from));
+        Millis(self.until.saturating_sub(first)).max(DAY)
+    }
+}
+
+impl StatisticsService {
+    /// What each package should request, from the predictions of `sizing`.
+    /// Errors: the caller may not ask for this, too many queries run at once, or the store cannot be read.
+    pub(crate) async fn recommend(
+        &self,
+        caller: &Arc<Identity>,
+        sizing: &SizingService,
+        question: RecommendQuestion,
+    ) -> Result<RecommendationAnswer, Refusal> {
+        let RecommendQuestion { mut filter, gib_hour, least_confidence, most } = question;
+        caller.may_see("project", &filter.project).map_err(Refusal::Forbidden)?;
+        let place = self.proposal_slots.take()?;
+        // held until the rows are read from disk, which is longer than the pass over all attempts
+        let _memory = self
+            .question_slots
+            .memory
+            .take("a look at all packages", self.memory_needed(BYTES_PER_ATTEMPT))?;
+        let time = AskedRange::of(&filter, Clock.now_unix_ms());
+        filter.from_unix_ms = Some(time.from);
+        let asked = WorkloadQuestion { filter, gib_hour, confined: !caller.projects.is_all() };
+        let (stats, sizing) = (self.history.stats().clone(), sizing.clone());
+        let prices = prices_by_pool(&self.pools.now());
+        // a million attempts and some thousand predictions take a while, so the work runs on a
+        // blocking thread
+        let counting = move || {
+            let Workloads { largest: found, left_out, first_ended_unix_ms, priced, currency, notes } =
+                stats.workloads(&asked, &prices);
+            let window = time.window(first_ended_unix_ms);
+            let terms = ProposalTerms { least_confidence, window };
+            let propose = |workload| propose(workload, |key| sizing.one_of_many(key), &terms);
+            let mut drafts: Vec<Draft> = found.into_iter().map(propose).collect();
+            Draft::sort(&mut drafts);
+            let savings = Savings::of(&drafts);
+            let cut = u64::try_from(drafts.len().saturating_sub(most)).unwrap_or(u64::MAX);
+            drafts.truncate(most);
+            let left_out = left_out.saturating_add(cut);
+            let rows = Vec::new();
+            (place, drafts, RecommendationAnswer { rows, left_out, savings, window, priced, currency, notes })
+        };
+        let (_place, drafts, answer) = self.question_slots.run(Bytes(0), counting).await?;
+        let mut rows = Vec::with_capacity(drafts.len());
+        for draft in drafts {
+            let newest = self.sizes_of(&draft).await?;
+            rows.push(draft.with_today(&newest));
+        }
+        Ok(RecommendationAnswer { rows, ..answer })
+    }
+
+    /// The requested sizes of the newest attempts of a package.
+    async fn sizes_of(&self, draft: &Draft) -> Result<Vec<Sizes>, Refusal> {
+        let mut sizes = Vec::new();
+        for attempt in draft.newest() {
+            // skip an attempt that was deleted meanwhile
+            let Some(summary) = self.verdicts.ingest.listed(attempt).await? else { continue };
+            sizes.push(Sizes::of(&summary.resources));
+        }
+        Ok(sizes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_store::Store;
+
+    use super::*;
+    use crate::door::fixture::read_api;
+
+    #[tokio::test]
+    async fn one_question_about_proposals_too_many_is_refused_and_the_places_come_back() {
+        let api = read_api(&Store::memory()).await;
+        let caller = Identity::anyone();
+        let question = || RecommendQuestion {
+            filter: Filter::default(),
+            gib_hour: None,
+            least_confidence: 0.1,
+            most: 10,
+        };
+        let held: Vec<_> =
+            (0..PROPOSALS_AT_ONCE).map(|_| api.statistics.proposal_slots.take().unwrap()).collect();
+        let refused = api.statistics.recommend(&caller, &api.sizing, question()).await;
+        assert!(matches!(refused, Err(Refusal::Crowded { most: PROPOSALS_AT_ONCE, .. })), "{refused:?}");
+        drop(held);
+        api.statistics.recommend(&caller, &api.sizing, question()).await.unwrap();
+        assert_eq!(api.statistics.proposal_slots.0.available_permits(), PROPOSALS_AT_ONCE);
+    }
+
+    #[test]
+    fn a_window_is_the_known_part_of_the_question_and_ends_no_later_than_now() {
+        let window = |from: Option<u64>, to: Option<u64>, first: Option<u64>| {
+            let days = |days: Option<u64>| days.map(|days| days * DAY.0);
+            let filter = Filter { from_unix_ms: days(from), to_unix_ms: days(to), ..Filter::default() };
+            AskedRange::of(&filter, 100 * DAY.0).window(days(first)).0 / DAY.0
+        };
+        assert_eq!(window(None, None, Some(10)), 30, "the last month, all of it known");
+        assert_eq!(window(None, None, Some(95)), 5, "the history begins within it");
+        assert_eq!(window(Some(90), Some(1000), Some(10)), 10, "an end in the future is now");
+        assert_eq!(window(Some(40), Some(60), Some(10)), 20);
+        assert_eq!(window(None, None, None), 1, "at least a day");
+    }
+}

@@ -1,0 +1,124 @@
+//! An ingest over a store in memory, for tests.
+
+use std::{sync::Arc, time::Duration};
+
+/// An attempt of one and the same agent.
+pub(crate) use plimsoll_core::domain::test_attempt as attempt;
+use plimsoll_core::{
+    domain::{
+        AttemptId, Exit, FinalTotals, History, Millis, RetentionPolicy, Summary, Verdict, test_verdict,
+    },
+    predict, retry,
+    shared_history::SharedHistory,
+};
+use plimsoll_store::{Batch, KeyKind, Store, put_summary, put_verdict};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    ingest::{
+        Finish, Ingest, IngestParts, Worker,
+        verdict_engine::{RuleSources, VerdictEngine},
+    },
+    runtime::{clock::Clock, metrics::Metrics},
+    sizing::pools::PoolRegistry,
+    tickets::TicketRegistry,
+    verdicts::Verdicts,
+};
+
+/// Silence after which an attempt is closed as lost.
+pub(crate) const ABANDON_AFTER: Duration = Duration::from_hours(1);
+
+/// The handle and the worker, with room for `capacity` attempts in the history.
+pub(crate) fn ingest(store: &Store, capacity: usize) -> (Ingest, Worker) {
+    let metrics = Arc::new(Metrics::new());
+    let sources = RuleSources { rules_dir: None, policy_file: None, policy: retry::RetryPolicy::default() };
+    let pools = PoolRegistry::open(None, Arc::clone(&metrics)).unwrap();
+    let (tickets, _not_run) = TicketRegistry::new(store.clone(), pools.clone(), Arc::clone(&metrics), Clock);
+    let history = SharedHistory::new(History::new(capacity));
+    Ingest::new(IngestParts {
+        store: store.clone(),
+        pools,
+        tickets,
+        verdict_engine: VerdictEngine::open(sources, history.clone(), Arc::clone(&metrics)).unwrap(),
+        history,
+        metrics,
+        clock: Clock,
+        predict: Arc::new(predict::Settings::default()),
+        open_attempts: 10,
+        retain: RetentionPolicy::default(),
+        abandon_after: ABANDON_AFTER,
+    })
+}
+
+/// The verdicts on what the writer behind `ingest` keeps.
+pub(crate) fn verdicts(ingest: &Ingest) -> Verdicts {
+    Verdicts::new(ingest.clone(), Arc::default())
+}
+
+/// Runs `story` with the verdicts of a server that starts over this store.
+pub(crate) async fn with_verdicts(store: &Store, story: impl AsyncFnOnce(&Verdicts)) {
+    with_server(store, 10, async |ingest| Box::pin(story(&verdicts(ingest))).await).await;
+}
+
+/// Runs `story` beside the writer of a server that starts over this store.
+pub(crate) async fn with_server<T>(
+    store: &Store,
+    capacity: usize,
+    story: impl AsyncFnOnce(&Ingest) -> T,
+) -> T {
+    let (ingest, mut worker) = ingest(store, capacity);
+    worker.resume().await.unwrap();
+    tokio::select! {
+        () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
+        done = Box::pin(story(&ingest)) => done,
+    }
+}
+
+/// The end of an attempt without samples, after a minute and with exit code 0.
+pub(crate) fn finish(attempt: AttemptId) -> Finish {
+    Finish {
+        attempt,
+        last_sequence: 0,
+        lost: 0,
+        wall: Some(Millis(60_000)),
+        exit: Some(Exit::Code(0)),
+        totals: FinalTotals::default(),
+        phases: Vec::new(),
+        keeps_ticket: false,
+        ended: false,
+        offloaded_to: String::new(),
+    }
+}
+
+pub(crate) async fn put(store: &Store, summaries: &[Summary], verdicts: &[Verdict]) {
+    let mut batch = Batch::default();
+    for summary in summaries {
+        put_summary(&mut batch, summary).unwrap();
+    }
+    for (fingerprint, verdict) in (1..).zip(verdicts) {
+        put_verdict(&mut batch, fingerprint, verdict).unwrap();
+    }
+    store.commit(batch).await.unwrap();
+}
+
+/// What it counts.
+pub(crate) fn metrics(ingest: &Ingest) -> Arc<Metrics> {
+    Arc::clone(&ingest.parts.metrics)
+}
+
+/// A verdict on an attempt whose failure has a name.
+pub(crate) fn verdict(attempt: &AttemptId) -> Verdict {
+    let mut verdict = test_verdict(attempt.as_str(), Some("make: *** Error 2"));
+    verdict.outlook.signature.as_mut().unwrap().id = "0123456789abcdef".into();
+    verdict
+}
+
+/// Flips a bit in the summary of an ended attempt.
+pub(crate) async fn damage_summary(store: &Store, id: &AttemptId) {
+    let key = [&KeyKind::Summary.prefix_of(id)[..], &[0]].concat();
+    let mut value = store.get(&key).await.unwrap().unwrap().value;
+    value[20] ^= 1;
+    let mut batch = Batch::default();
+    batch.put(key, value);
+    store.commit(batch).await.unwrap();
+}

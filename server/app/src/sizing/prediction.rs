@@ -1,0 +1,273 @@
+//! One prediction, for all callers: from the cache, or computed; counted, and assigned to a pool.
+//!
+//! The cache holds predictions since the last change of the history: bursts of pipelines ask for
+//! the same specs repeatedly. A prediction depends only on key, history and settings, so it can be
+//! reused while the history is the same. A change of the history clears the cache, and so does a
+//! full cache. Cached predictions are returned on the caller's thread, others are computed on a
+//! blocking thread.
+
+use std::{
+    collections::HashMap,
+    hash::BuildHasher as _,
+    mem,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::Instant,
+};
+
+use foldhash::fast::RandomState;
+use plimsoll_core::{
+    domain::{Hints, History, Key, Prediction},
+    predict,
+    shared_history::SharedHistory,
+};
+use plimsoll_proto::key::BUILD_TEXTS;
+
+use super::SizingService;
+
+/// Most keys in the cache: the specs of a large stack. About 4 MB.
+const CACHED_KEYS: usize = 4096;
+
+impl SizingService {
+    /// The prediction for the next attempt of the key, with its pool; a guess is replaced by the
+    /// defaults. Counted in the metrics.
+    pub(super) fn next_size(&self, key: &Key) -> Arc<Prediction> {
+        self.with_pool(key, self.counted(Instant::now(), self.sizes(key)).answer)
+    }
+
+    /// Assigns a prediction to a pool and counts the assignment. Without pools the prediction is
+    /// returned unchanged.
+    pub(super) fn with_pool(&self, key: &Key, prediction: Arc<Prediction>) -> Arc<Prediction> {
+        if !self.has_pools() {
+            return prediction;
+        }
+        Arc::new(self.pools.put(key, Arc::unwrap_or_clone(prediction)))
+    }
+
+    /// Whether attempts are assigned to pools.
+    pub(super) fn has_pools(&self) -> bool {
+        !self.pools.now().pools().is_empty()
+    }
+
+    fn sizes(&self, key: &Key) -> Sizes {
+        self.prediction_cache.sizes(&self.history, key, &self.settings)
+    }
+
+    /// Counts a prediction in the metrics, with the time since `began`.
+    fn counted(&self, began: Instant, sizes: Sizes) -> Sizes {
+        self.metrics.predicted(sizes.predicted.memory_limit.basis.rung, began.elapsed());
+        sizes
+    }
+
+    /// The prediction for a key with its pool, computed on a blocking thread and counted. Returns
+    /// `None` if the computation failed.
+    pub(crate) async fn size_in_background(&self, key: Arc<Key>) -> Option<Arc<Prediction>> {
+        let sizes = self.sizes_in_background(&key).await?;
+        Some(self.with_pool(&key, sizes.predicted))
+    }
+
+    /// The predictions for a key without a pool, counted. What is not cached is computed on a
+    /// blocking thread. Returns `None` if the computation failed.
+    pub(super) async fn sizes_in_background(&self, key: &Arc<Key>) -> Option<Sizes> {
+        let began = Instant::now();
+        if let Some(known) = self.prediction_cache.cached(&self.history, key) {
+            return Some(self.counted(began, known));
+        }
+        let (service, key) = (self.clone(), Arc::clone(key));
+        // counted on the blocking thread: a caller whose time limit passes does not wait for the
+        // result
+        let computing = move || service.counted(Instant::now(), service.sizes(&key));
+        tokio::task::spawn_blocking(computing).await.ok()
+    }
+
+    /// The prediction for a key with its pool, for a walk over very many keys. Neither counted nor
+    /// cached: the cache is for builds about to start.
+    pub(crate) fn one_of_many(&self, key: &Key) -> Prediction {
+        let prediction = self.history.read(|history| predict::predict(history, key, &self.settings));
+        if self.has_pools() { self.pools.lowered(key, prediction) } else { prediction }
+    }
+
+    /// The prediction for a key without a pool, for callers that choose the pool themselves. Not
+    /// counted.
+    pub(crate) fn sizes_without_pool(&self, key: &Key) -> Prediction {
+        Arc::unwrap_or_clone(self.sizes(key).predicted)
+    }
+}
+
+/// The predictions for a key. Each is behind an `Arc`: under the lock of the cache nothing large is
+/// copied or freed.
+#[derive(Debug, Clone)]
+pub(super) struct Sizes {
+    pub(super) predicted: Arc<Prediction>,
+    /// The answer for callers: the prediction, or the defaults if the prediction is a guess.
+    answer: Arc<Prediction>,
+    /// The answer for callers that require more confidence than the prediction has; computed when
+    /// the first of them asks.
+    pub(super) if_unsure: Arc<OnceLock<AnswerIfUnsure>>,
+}
+
+/// The answer for callers that require more confidence than the prediction has.
+#[derive(Debug, Clone)]
+pub(super) struct AnswerIfUnsure {
+    /// The defaults, raised to the package's known need.
+    pub(super) least: Arc<Prediction>,
+    /// Another project with attempts of the package, if the key's project has none of it.
+    pub(super) other_project: Option<String>,
+}
+
+impl Sizes {
+    fn compute(history: &History, key: &Key, settings: &predict::Settings) -> Self {
+        let predicted = Arc::new(predict::predict_grouped(history, key, settings));
+        let answer = if predict::is_guess(&predicted) {
+            Arc::new(predict::as_answer(Prediction::clone(&predicted), history, key, settings))
+        } else {
+            Arc::clone(&predicted)
+        };
+        Self { predicted, answer, if_unsure: Arc::default() }
+    }
+}
+
+/// Cache of predictions by key, for one version of the history and one set of settings.
+#[derive(Debug, Default)]
+pub(crate) struct PredictionCache {
+    table: Mutex<CacheTable>,
+    hasher: RandomState,
+}
+
+/// Predictions by the hash of the key, so that a lookup copies no text. The key is stored too, to
+/// detect two keys with the same hash.
+type SizesByHash = HashMap<u64, (Key, Sizes), RandomState>;
+
+#[derive(Debug, Default)]
+struct CacheTable {
+    /// Version of the history from which all predictions in the table were computed.
+    changes: u64,
+    sizes_by_hash: SizesByHash,
+}
+
+impl PredictionCache {
+    /// The cached predictions for `key` and this version of the history.
+    fn cached(&self, history: &SharedHistory, key: &Key) -> Option<Sizes> {
+        let built = BuildKey::of(key);
+        self.cached_by_hash(self.hasher.hash_one(&built), &built, history.read(History::changes))
+    }
+
+    fn cached_by_hash(&self, hash: u64, built: &BuildKey<'_>, now: u64) -> Option<Sizes> {
+        let (known, old) = self.with_table(|table| {
+            let old = table.clear_if_newer(now);
+            let known = table.at(now).and_then(|known| known.get(&hash));
+            // two keys may have the same hash
+            let known = known.filter(|(key, _)| BuildKey::of(key) == *built);
+            (known.map(|(_, sizes)| sizes.clone()), old)
+        });
+        drop(old);
+        known
+    }
+
+    /// The predictions for the next attempt of `key`. `settings` must be the same in every call.
+    fn sizes(&self, history: &SharedHistory, key: &Key, settings: &predict::Settings) -> Sizes {
+        let built = BuildKey::of(key);
+        let hash = self.hasher.hash_one(&built);
+        if let Some(known) = self.cached_by_hash(hash, &built, history.read(History::changes)) {
+            return known;
+        }
+        let key = built.key();
+        // read under one lock, so that the sizes belong to exactly this version of the history
+        let (changes, sizes) =
+            history.read(|history| (history.changes(), Sizes::compute(history, &key, settings)));
+        let kept = sizes.clone();
+        let old = self.with_table(|table| {
+            let old = table.clear_if_newer(changes);
+            let Some(known) = table.at(changes) else { return old };
+            let full = if known.len() >= CACHED_KEYS { mem::take(known) } else { old };
+            known.insert(hash, (key, kept));
+            full
+        });
+        drop(old);
+        sizes
+    }
+
+    fn with_table<T>(&self, with: impl FnOnce(&mut CacheTable) -> T) -> T {
+        with(&mut self.table.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl CacheTable {
+    /// Clears the cache if `changes` is a newer version of the history; returns the old entries.
+    fn clear_if_newer(&mut self, changes: u64) -> SizesByHash {
+        if changes <= self.changes {
+            return SizesByHash::default();
+        }
+        self.changes = changes;
+        mem::take(&mut self.sizes_by_hash)
+    }
+
+    /// The cached predictions, if they belong to this version of the history; else `None`.
+    fn at(&mut self, changes: u64) -> Option<&mut SizesByHash> {
+        (changes == self.changes).then_some(&mut self.sizes_by_hash)
+    }
+}
+
+/// The key without the fields that differ between pipelines (such as the ref). Predictions are
+/// computed from [`Self::key`], so the other fields cannot affect them.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct BuildKey<'k> {
+    texts: [&'k str; BUILD_TEXTS],
+    hints: Hints,
+}
+
+impl<'k> BuildKey<'k> {
+    fn of(key: &'k Key) -> Self {
+        Self { texts: key.build_key_texts(), hints: key.hints }
+    }
+
+    /// A key that has only the fields of this value; all others are empty.
+    fn key(&self) -> Key {
+        Key { hints: self.hints, ..Key::of_texts(self.texts) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::domain::test_summary;
+
+    use super::*;
+
+    fn key(package: &str) -> Key {
+        Key { package: package.into(), ..Key::default() }
+    }
+
+    #[test]
+    fn an_answer_is_that_of_the_history_as_it_is_now() {
+        let (history, cache) = (SharedHistory::new(History::new(100)), PredictionCache::default());
+        let settings = predict::Settings::default();
+        let asked = |package| cache.sizes(&history, &key(package), &settings).predicted;
+        let worked_out = |package| Arc::new(history.read(|h| predict::predict(h, &key(package), &settings)));
+        for n in 0..5 {
+            for package in ["zlib", "hdf5", "zlib"] {
+                assert_eq!(asked(package), worked_out(package), "after {n} attempts");
+            }
+            history.learn(&test_summary(&n.to_string(), "zlib", "1", 100 << n));
+        }
+        let before = asked("zlib");
+        let mut settled = test_summary("4", "zlib", "1", 100);
+        settled.need_peak.0 *= 50;
+        history.replace_summary(&settled);
+        assert_ne!(asked("zlib"), before, "an attempt that was settled counts at once");
+    }
+
+    #[test]
+    fn answers_are_bounded() {
+        let (history, cache) = (SharedHistory::new(History::new(100)), PredictionCache::default());
+        let settings = predict::Settings::default();
+        for n in 0..CACHED_KEYS + 5 {
+            let of_a_pipeline = Key { git_ref: n.to_string(), ..key(&n.to_string()) };
+            for asked in [key(&n.to_string()), of_a_pipeline] {
+                cache.sizes(&history, &asked, &settings);
+            }
+        }
+        assert_eq!(cache.with_table(|table| table.sizes_by_hash.len()), 5);
+        history.learn(&test_summary("1", "zlib", "1", 100));
+        cache.sizes(&history, &key("zlib"), &settings);
+        assert_eq!(cache.with_table(|table| (table.changes, table.sizes_by_hash.len())), (1, 1));
+    }
+}
