@@ -35,7 +35,8 @@ use crate::{
     },
     ingest::{
         self, Ingest, Worker,
-        verdict_engine::{RuleSources, VerdictEngine},
+        failure_classifier::{FailureClassifier, RuleSources},
+        job_pods::JobPods,
     },
     runtime::{clock::Clock, metrics::Metrics, settings::Config, tls::certificates},
     sizing::pools::PoolRegistry,
@@ -139,8 +140,7 @@ impl App {
         let stats = Stats::new(config.stats.clone());
         let history = SharedHistory::with_stats(History::with_room(config.history_room()), stats);
         // before the store: a server that waits for it must not find at its turn that a file is wrong
-        let verdict_engine =
-            VerdictEngine::open(rule_sources(&config), history.clone(), Arc::clone(&metrics))?;
+        let classifier = FailureClassifier::open(rule_sources(&config), &history, Arc::clone(&metrics))?;
         let pools = PoolRegistry::open(config.pools_file.clone(), Arc::clone(&metrics))?;
         let standby = Standby::begin_if_shared(&listeners, &config, &metrics, &guard)?;
         let opened = Box::pin(opening::open_store(&config, standby.as_ref(), stop)).await?;
@@ -153,7 +153,8 @@ impl App {
             metrics: Arc::clone(&metrics),
             clock: Clock,
             predict: Arc::new(config.predict.clone()),
-            verdict_engine,
+            classifier,
+            job_pods: JobPods::default(),
             pools: pools.clone(),
             tickets: tickets.clone(),
             open_attempts: config.open_attempts,

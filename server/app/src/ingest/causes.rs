@@ -20,7 +20,7 @@ use plimsoll_core::{
 };
 use plimsoll_store::{self as store, Store, StoreError};
 
-use crate::{ingest::verdict_engine::VerdictEngine, runtime::audit::AUDIT};
+use crate::{ingest::failure_classifier::FailureClassifier, runtime::audit::AUDIT};
 
 /// A summary with a changed cause.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ fn found(verdict: &Verdict) -> (Cause, Option<EvidenceSource>) {
 /// Returns whether there were verdicts.
 pub(crate) async fn judged_early(
     store: &Store,
-    verdict_engine: &VerdictEngine,
+    classifier: &FailureClassifier,
     summary: &mut Summary,
 ) -> bool {
     let project = &summary.key.project;
@@ -99,7 +99,7 @@ pub(crate) async fn judged_early(
         correction: in_force.correction().cloned().map(Box::new),
         ..Evidence::about(summary.attempt.clone())
     };
-    let finding = verdict_engine.classify(&evidence);
+    let finding = classifier.classify(&evidence);
     if let Some(changed) = finding.by_rules.and_then(|by_rules| with_cause(summary, by_rules, true)) {
         *summary = changed;
     }

@@ -17,7 +17,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     ingest::{
         Finish, Ingest, IngestParts, Worker,
-        verdict_engine::{RuleSources, VerdictEngine},
+        failure_classifier::{FailureClassifier, RuleSources},
+        job_pods::JobPods,
     },
     runtime::{clock::Clock, metrics::Metrics},
     sizing::pools::PoolRegistry,
@@ -39,7 +40,8 @@ pub(crate) fn ingest(store: &Store, capacity: usize) -> (Ingest, Worker) {
         store: store.clone(),
         pools,
         tickets,
-        verdict_engine: VerdictEngine::open(sources, history.clone(), Arc::clone(&metrics)).unwrap(),
+        classifier: FailureClassifier::open(sources, &history, Arc::clone(&metrics)).unwrap(),
+        job_pods: JobPods::default(),
         history,
         metrics,
         clock: Clock,

@@ -10,6 +10,8 @@
 //! | `open_quota` | `OpenQuota` | limits of open attempts |
 //! | `commit` | `CommitPipeline` | the commit being filled, and the one being written |
 //! | `causes` | | the cause that a verdict writes into the attempt's summary |
+//! | `failure_classifier` | | the cause of a failure: rules in force, and what earlier failures taught |
+//! | `job_pods` | | sizes of jobs' pods |
 //! | `compaction` | `Compactions` | compactions of long attempts, and the answers that wait for them |
 //! | `ci_reports` | `CiReports` | outcomes reported by the CI system |
 //! | `seal_queue` | `SealQueue` | ended attempts that are sealed |
@@ -24,8 +26,10 @@ pub(crate) mod ci_reports;
 pub(crate) mod commit;
 pub(crate) mod compaction;
 pub(crate) mod ending;
+pub(crate) mod failure_classifier;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub(crate) mod job_pods;
 pub(crate) mod open_quota;
 pub(crate) mod opening;
 pub(crate) mod request;
@@ -40,7 +44,6 @@ pub(crate) mod startup;
 pub(crate) mod stream_handle;
 pub(crate) mod table;
 pub(crate) mod takeover;
-pub(crate) mod verdict_engine;
 pub(crate) mod worker;
 
 use std::{sync::Arc, time::Duration};
@@ -64,7 +67,7 @@ pub(crate) use crate::{
 
 use crate::{
     access::identity::Identity,
-    ingest::{sealing::start_time::start, verdict_engine::VerdictEngine},
+    ingest::{failure_classifier::FailureClassifier, job_pods::JobPods, sealing::start_time::start},
     runtime::{
         clock::Clock,
         metrics::{KindLabel, Metrics},
@@ -88,7 +91,8 @@ pub(crate) struct IngestParts {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) clock: Clock,
     pub(crate) predict: Arc<predict::Settings>,
-    pub(crate) verdict_engine: VerdictEngine,
+    pub(crate) classifier: FailureClassifier,
+    pub(crate) job_pods: JobPods,
     pub(crate) pools: PoolRegistry,
     pub(crate) tickets: TicketRegistry,
     /// Most open attempts.
@@ -215,7 +219,7 @@ impl Ingest {
     pub(crate) fn note_pod(&self, pod: JobPod) {
         let pod = JobPod { seen_unix_ms: self.parts.clock.now_unix_ms(), ..pod };
         let Some(id) = pod.id() else { return };
-        let Some(forgotten) = self.parts.verdict_engine.pods().note(id, pod.clone()) else { return };
+        let Some(forgotten) = self.parts.job_pods.note(id, pod.clone()) else { return };
         let request = Request::NotePod { pod: Box::new(pod), forgotten };
         if self.requests.try_send(request).is_err() {
             self.parts.metrics.pods_not_on_disk.inc();

@@ -21,7 +21,7 @@ impl Worker {
     /// Errors: the store cannot be read. A single damaged record is logged and skipped.
     pub(crate) async fn resume(&mut self) -> Result<(), StoreError> {
         let LoadedHistory { report, unmeasured } = self.history_loader().load().await?;
-        self.parts.verdict_engine.pods().load(&self.parts.store, self.parts.clock.now_unix_ms()).await?;
+        self.parts.job_pods.load(&self.parts.store, self.parts.clock.now_unix_ms()).await?;
         let swept = store::sweep_late_fragments(&self.parts.store).await;
         if let Err(error) = swept {
             tracing::warn!(%error, "could not remove what a crash left behind; it is harmless and tried again");
@@ -44,12 +44,12 @@ impl Worker {
 
     /// The loader for finished attempts.
     pub(crate) fn history_loader(&self) -> HistoryLoader {
-        let IngestParts { store, history, metrics, verdict_engine, clock, .. } = &self.parts;
+        let IngestParts { store, history, metrics, classifier, clock, .. } = &self.parts;
         HistoryLoader {
             store: store.clone(),
             history: history.clone(),
             metrics: Arc::clone(metrics),
-            verdict_engine: verdict_engine.clone(),
+            classifier: classifier.clone(),
             now_unix_ms: clock.now_unix_ms(),
         }
     }

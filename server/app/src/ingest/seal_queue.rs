@@ -62,8 +62,8 @@ impl SealQueue {
 }
 
 async fn seal(parts: IngestParts, mut closed: ClosedAttempt) -> SealedAttempt {
-    let IngestParts { store, verdict_engine, .. } = &parts;
-    let was_judged = judged_early(store, verdict_engine, &mut closed.summary).await;
+    let IngestParts { store, classifier, .. } = &parts;
+    let was_judged = judged_early(store, classifier, &mut closed.summary).await;
     let sealed = store::seal(store, &closed.session.attempt, &closed.summary).await;
     SealedAttempt { closed, was_judged, result: sealed.map(drop) }
 }

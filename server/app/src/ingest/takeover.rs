@@ -58,7 +58,7 @@ impl Worker {
     pub(crate) async fn drop_stored(&mut self, id: &AttemptId) -> Result<(), Refusal> {
         store::forget_attempt(&self.parts.store, id).await.map_err(unwritable)?;
         self.retention.attempt_dropped();
-        self.parts.verdict_engine.unlearn(id);
+        self.parts.classifier.unlearn(id);
         Ok(())
     }
 

@@ -93,7 +93,7 @@ impl Worker {
                 store: store.clone(),
                 history: history.clone(),
                 metrics: metrics(),
-                verdict_engine: parts.verdict_engine.clone(),
+                classifier: parts.classifier.clone(),
                 clock: parts.clock,
                 policy: parts.retain,
             }),

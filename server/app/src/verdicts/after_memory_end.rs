@@ -31,7 +31,7 @@ impl Verdicts {
     /// on it, which is computed if there is none. Stores nothing. `None` if the job has not run
     /// before, or ended otherwise.
     pub(crate) async fn after_memory_end(&self, key: &Key) -> Result<Option<AfterMemoryEnd>, Refusal> {
-        let judged = self.parts().verdict_engine.short_of_memory_attempt(key);
+        let judged = self.parts().classifier.short_of_memory_attempt(key);
         let Some(attempt) = self.ended_by_memory(key).or(judged) else { return Ok(None) };
         self.next_of(attempt, &key.project).await
     }

@@ -7,7 +7,8 @@ use plimsoll_core::{
         Bytes, Evidence, EvidenceSource, MemoryGrowth, NamedSizes, RecordedCause, ReportedEvidence, Summary,
         Verdict, VerdictBasis, VerdictCorrection,
     },
-    predict, retry,
+    predict,
+    retry::{self, VerdictInputs},
 };
 
 use super::{Asker, known::KnownVerdicts, numbers::evidence_number};
@@ -127,7 +128,7 @@ impl VerdictCase {
 
     fn all_reports(&self, parts: &IngestParts) -> ReportedEvidence {
         let asked = Evidence { measured: self.measured.clone(), ..self.asked_evidence.clone() };
-        let mut asked = parts.verdict_engine.reported(&asked);
+        let mut asked = parts.classifier.reported(&asked);
         if let Some(summary) = self.measured.as_ref().filter(|_| asked.project.is_empty()) {
             asked.project.clone_from(&summary.key.project);
         }
@@ -156,11 +157,13 @@ impl VerdictCase {
 /// verdict is computed again with the largest pool's memory as the cap: otherwise it would advise a
 /// bigger size although the pool lowers it.
 pub(super) fn with_pool(evidence: &Evidence, parts: &IngestParts) -> Verdict {
-    let IngestParts { verdict_engine: engine, predict, pools, .. } = parts;
-    let evidence = &*engine.pods().join(evidence);
+    let IngestParts { classifier, job_pods, predict, pools, .. } = parts;
+    let evidence = &*job_pods.join(evidence);
     let memory = |verdict: &Verdict| verdict.next.as_ref().map(|next| next.memory_limit.value);
     let judge = |settings: &predict::Settings| {
-        let mut verdict = engine.judge(evidence, settings);
+        let mut verdict = classifier.with_finding(evidence, |finding, history, seen, policy| {
+            retry::judge(evidence, finding, &VerdictInputs { history, seen, settings, policy })
+        });
         let wanted = memory(&verdict);
         verdict.next = verdict.next.map(|next| pools.put(&evidence.key, next));
         (verdict, wanted)

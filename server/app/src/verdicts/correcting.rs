@@ -60,7 +60,7 @@ impl Verdicts {
         weighed.verdict.given_unix_ms = Some(time);
         request.put_signature(&mut weighed.verdict, now)?;
         weighed.verdict = Box::pin(self.keep(weighed.verdict, (&evidence, number), earlier.as_ref())).await?;
-        self.parts().verdict_engine.note_correction(&weighed.verdict);
+        self.parts().classifier.note_correction(&weighed.verdict);
         let kind = if request.cause.is_some() { "made" } else { "undone" };
         self.parts().metrics.corrections.get_or_create(&KindLabel::of(kind)).inc();
         self.drop_earlier_words(attempt, time).await;

@@ -105,9 +105,9 @@ impl Verdicts {
         verdict.job = names_job.then(|| JobName::of(&evidence.key)).flatten();
         verdict.basis.built = names_job.then(|| Box::new(evidence.key.build_key()));
         let verdict = self.ingest.record(record_number(number, time), verdict).await?;
-        let IngestParts { verdict_engine, history, .. } = self.parts();
+        let IngestParts { classifier, history, .. } = self.parts();
         if !evidence.is_untrusted() {
-            verdict_engine.learn_new(&evidence.key, &verdict, earlier);
+            classifier.learn_new(&evidence.key, &verdict, earlier);
         }
         if !verdict.basis.by_untrusted {
             history.note_memory_end(&verdict);

@@ -1,7 +1,7 @@
 //! Decides every verdict: whether a failed attempt should be retried, and with what size.
 //!
 //! A question goes one way: who may ask (`permission`), which attempt is meant (`attempt_names`), its turn (`queue`), what is known
-//! (`known`, `case`), the verdict (`judge`, with the rules in force of the shared state), the disk (the writer, `ingest`), the answer
+//! (`known`, `case`), the verdict (`judge`, by the finding of `ingest`'s classifier), the disk (the writer, `ingest`), the answer
 //! without what the caller may not read (`access`).
 //!
 //! | module | content |

@@ -14,7 +14,7 @@ use plimsoll_proto::certificate::last_second;
 use super::{CheckLine, line_of};
 use crate::{
     access::{guard::Guard, identity::AccessFile},
-    ingest::verdict_engine::{RuleSources, VerdictEngine},
+    ingest::failure_classifier::{FailureClassifier, RuleSources},
     runtime::{
         clock::Clock,
         metrics::Metrics,
@@ -112,7 +112,8 @@ pub(super) fn check_rules(config: &Config) -> CheckLine {
         policy_file: config.retry_policy.clone(),
         policy: config.retry.clone(),
     };
-    let read = VerdictEngine::open(sources, SharedHistory::new(History::new(1)), Arc::new(Metrics::new()));
+    let read =
+        FailureClassifier::open(sources, &SharedHistory::new(History::new(1)), Arc::new(Metrics::new()));
     let files = [&config.rules_dir, &config.retry_policy].into_iter().flatten();
     let names: Vec<String> = files.map(|path| path.display().to_string()).collect();
     let says = if names.is_empty() { "those of the program".to_owned() } else { names.join(", ") };

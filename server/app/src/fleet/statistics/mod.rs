@@ -99,7 +99,7 @@ impl StatisticsService {
         let redactor = self.check_allowed(caller, &question.filter, &question.group_by)?;
         let confined = !caller.projects.is_all();
         let question = Question { confined, ..question };
-        let engine = self.verdicts.ingest.parts.verdict_engine.clone();
+        let engine = self.verdicts.ingest.parts.classifier.clone();
         let stats = self.history.stats().clone();
         let prices = prices_by_pool(&self.pools.now());
         let asked = question.filter.project.clone();

@@ -18,7 +18,7 @@ use summaries::SummaryWalk;
 use trusted_clock::whole_ms;
 
 use crate::{
-    ingest::verdict_engine::VerdictEngine,
+    ingest::failure_classifier::FailureClassifier,
     runtime::{clock::Clock, metrics::Metrics},
 };
 
@@ -31,7 +31,7 @@ pub(crate) struct RetentionParts {
     pub(crate) store: Store,
     pub(crate) history: SharedHistory,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) verdict_engine: VerdictEngine,
+    pub(crate) classifier: FailureClassifier,
     pub(crate) clock: Clock,
     pub(crate) policy: RetentionPolicy,
 }

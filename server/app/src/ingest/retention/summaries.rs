@@ -107,7 +107,7 @@ impl Retention {
             let id =
                 ended.map_err(|error| StoreError::Unavailable(format!("forgetting failed: {error}")))??;
             self.parts.history.remove_from_stats(&id);
-            self.parts.verdict_engine.forget_correction(&id);
+            self.parts.classifier.forget_correction(&id);
             self.parts.metrics.summaries_removed.inc();
         }
     }
@@ -122,7 +122,7 @@ impl Retention {
             changed.extend(store::change_verdicts(&self.parts.store, id, drop).await?);
         }
         if !changed.is_empty() {
-            self.parts.verdict_engine.drop_lines(&changed);
+            self.parts.classifier.drop_lines(&changed);
             self.parts.metrics.log_lines_removed.inc_by(changed.len() as u64);
         }
         Ok(())
@@ -134,7 +134,7 @@ impl Retention {
         let given = store::read_verdicts(&self.parts.store, id).await?;
         if given.last().is_some_and(|last| last.given_unix_ms.unwrap_or(0) < since_unix_ms) {
             store::forget_verdicts_on(&self.parts.store, id).await?;
-            self.parts.verdict_engine.forget_correction(id);
+            self.parts.classifier.forget_correction(id);
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use super::{
     newest::NewestAttempts,
     unmeasured::UnmeasuredVerdicts,
 };
-use crate::{ingest::verdict_engine::VerdictEngine, runtime::metrics::Metrics};
+use crate::{ingest::failure_classifier::FailureClassifier, runtime::metrics::Metrics};
 
 /// How far in the future an attempt may have ended, milliseconds: correcting a clock moves it by
 /// less, unless it was wrong.
@@ -69,7 +69,7 @@ pub(crate) struct HistoryLoader {
     pub(crate) store: Store,
     pub(crate) history: SharedHistory,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) verdict_engine: VerdictEngine,
+    pub(crate) classifier: FailureClassifier,
     pub(crate) now_unix_ms: u64,
 }
 
@@ -87,7 +87,7 @@ impl HistoryLoader {
         let mut judged = LearnableVerdicts::of(room[0].attempts);
         let stats = self.history.stats();
         let take = |verdict: Verdict, is_only: bool| {
-            self.verdict_engine.recall(&verdict);
+            self.classifier.recall(&verdict);
             let refuses = verdict.avoids_retry();
             if refuses || !is_only {
                 stats.expect_refused(&verdict.attempt, &verdict.basis.reported.project, refuses);
@@ -107,7 +107,7 @@ impl HistoryLoader {
         store::load_verdicts(&self.store, take).await?;
         trusted.finish();
         in_force.finish();
-        self.verdict_engine.count_corrections();
+        self.classifier.count_corrections();
         let newest = room.map(|room| NewestAttempts::of(room, stats.clone()));
         let metrics = Arc::clone(&self.metrics);
         let ends = PossibleEnds { now_unix_ms: self.now_unix_ms, ahead: 0 };
@@ -152,7 +152,7 @@ impl HistoryLoader {
         };
         let take = |verdict: Verdict, _is_only: bool| {
             if let Some(key) = known.get(&verdict.attempt).filter(|_| is_learnable(&verdict)) {
-                self.verdict_engine.learn(key, &verdict);
+                self.classifier.learn(key, &verdict);
             }
         };
         let mut in_force = VerdictsInForce::new(take);

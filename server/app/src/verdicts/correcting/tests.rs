@@ -82,13 +82,13 @@ async fn a_corrected_cause_is_that_of_the_attempt_until_it_is_taken_back() {
         let more = judge(&ingest, more).await.unwrap();
         assert_eq!(more.cause, Cause::Infra, "a question with more evidence carries it on");
         assert_eq!(more.correction().unwrap().found, Cause::Deterministic);
-        let wrong = ingest.parts.verdict_engine.wrong_verdicts(|_| true);
+        let wrong = ingest.parts.classifier.wrong_verdicts(|_| true);
         assert_eq!((wrong.len(), wrong[0].found, wrong[0].count), (1, Cause::Deterministic, 1));
         let undone = correct(&ingest, correcting("a", None, "")).await.unwrap();
         assert_eq!((undone.cause, undone.correction()), (Cause::Deterministic, None));
         let by_log = (Some(Cause::Deterministic), Some(EvidenceSource::Log), false);
         assert_eq!(cause_of(&ingest, "a").await, by_log);
-        assert_eq!(ingest.parts.verdict_engine.wrong_verdicts(|_| true), []);
+        assert_eq!(ingest.parts.classifier.wrong_verdicts(|_| true), []);
         assert_eq!(correct(&ingest, correcting("a", None, "")).await.unwrap(), undone, "twice is once");
     })
     .await;
@@ -236,12 +236,12 @@ async fn an_attempt_without_measurements_is_corrected_by_its_verdict_and_a_start
         store,
         history: later.parts.history.clone(),
         metrics: fixture::metrics(&later),
-        verdict_engine: later.parts.verdict_engine.clone(),
+        classifier: later.parts.classifier.clone(),
         now_unix_ms: 0,
     };
     loader.load().await.unwrap();
-    assert_eq!(later.parts.verdict_engine.wrong_verdicts(|_| true).len(), 1);
-    assert_eq!(later.parts.verdict_engine.classify(&asked("b", BROKEN)).cause, Some(Cause::Infra));
+    assert_eq!(later.parts.classifier.wrong_verdicts(|_| true).len(), 1);
+    assert_eq!(later.parts.classifier.classify(&asked("b", BROKEN)).cause, Some(Cause::Infra));
     assert!(fixture::metrics(&later).encode().unwrap().contains("plimsoll_verdicts_wrong{rule="));
 }
 

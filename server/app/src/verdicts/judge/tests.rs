@@ -234,7 +234,7 @@ async fn ask_for_another_project(verdicts: &Verdicts) {
     let id = &question().attempt;
     assert_eq!(verdicts.given(id, "a/one").await.unwrap().len(), 1);
     assert_eq!(verdicts.given(id, "b/two").await, Ok(Vec::new()));
-    let IngestParts { store, verdict_engine: engine, .. } = verdicts.parts();
+    let IngestParts { store, classifier: engine, .. } = verdicts.parts();
     let of = |project: &str| {
         let failed = test_summary(id.as_str(), "zlib", "1", 100);
         let key = Key { project: project.into(), ..failed.key.clone() };

@@ -139,7 +139,7 @@ async fn lines_of_logs_go_after_their_time_and_verdict_and_summary_stay() {
     let mut batch = Batch::default();
     for (fingerprint, verdict) in [(7, &old), (8, &young)] {
         store::put_verdict(&mut batch, fingerprint, verdict).unwrap();
-        worker.parts.verdict_engine.learn(&Key::default(), verdict);
+        worker.parts.classifier.learn(&Key::default(), verdict);
     }
     store.commit(batch).await.unwrap();
     worker.retention.forget_step(1000 * hour, &|_| None).await;

@@ -159,7 +159,7 @@ async fn a_rule_that_was_wrong_here_has_no_say_after_a_restart_either() {
     };
     let [before, after] = read_before_and_after(
         &store,
-        |ingest| ingest.parts.verdict_engine.silenced(),
+        |ingest| ingest.parts.classifier.silenced(),
         async |ingest| {
             let verdicts = fixture::verdicts(ingest);
             for n in 0..6 {

@@ -50,7 +50,7 @@ async fn a_start_knows_the_newest_and_what_became_of_retries_by_the_whole_key() 
     assert_eq!(newest, [retry.attempt, failed.attempt]);
     assert_eq!(ingest.parts.metrics.history_attempts.get(), 2);
     assert!(!ingest.parts.history.knows(&old.attempt));
-    let flaky = ingest.parts.verdict_engine.flaky(10);
+    let flaky = ingest.parts.classifier.flaky(10);
     assert_eq!(flaky.len(), 1, "{flaky:?}");
     assert_eq!((flaky[0].key.as_str(), flaky[0].helped.passed), ("zlib@1 -j8", 1));
     assert_eq!(ingest.listed(&old.attempt).await.unwrap(), Some(old), "it is still on disk");
@@ -79,7 +79,7 @@ async fn untrusted_attempts_push_no_trusted_one_out_and_say_nothing_of_retries()
     let ingest = started(&store, 2).await;
     assert!(trusted.iter().all(|summary| ingest.parts.history.knows(&summary.attempt)));
     assert_eq!(ingest.parts.history.newest_first().len(), 2 + 1, "one untrusted one beside them");
-    assert_eq!(ingest.parts.verdict_engine.flaky(10), []);
+    assert_eq!(ingest.parts.classifier.flaky(10), []);
 }
 
 #[test]
@@ -174,7 +174,7 @@ async fn a_damaged_summary_costs_itself_alone() {
     fixture::damage_summary(&store, &failed.attempt).await;
     let ingest = started(&store, 10).await;
     assert_eq!(ingest.parts.history.newest_first().len(), 2);
-    assert_eq!(ingest.parts.verdict_engine.flaky(10), []);
+    assert_eq!(ingest.parts.classifier.flaky(10), []);
     assert_eq!(ingest.listed(&failed.attempt).await.unwrap(), None, "left out of lists");
 }
 

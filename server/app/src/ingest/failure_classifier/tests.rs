@@ -2,7 +2,11 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use plimsoll_core::domain::{Action, AttemptId, Exit, History};
+use plimsoll_core::{
+    domain::{Action, AttemptId, Exit},
+    predict,
+    retry::VerdictInputs,
+};
 
 use super::*;
 use crate::{patience::eventually, runtime::metrics::KindLabel};
@@ -11,13 +15,13 @@ const RULE: &str = "[[rule]]\nid = \"moon\"\ncause = \"contention\"\npattern = '
 const NEVER: &str = "[[terms]]\ncause = \"contention\"\nretries = 0\n";
 
 /// Rules in `rules/own.toml`, terms in `terms.toml`.
-fn open(dir: &Path) -> anyhow::Result<VerdictEngine> {
+fn open(dir: &Path) -> anyhow::Result<FailureClassifier> {
     let sources = RuleSources {
         rules_dir: Some(dir.join("rules")),
         policy_file: Some(dir.join("terms.toml")),
         policy: RetryPolicy::default(),
     };
-    VerdictEngine::open(sources, SharedHistory::new(History::new(1)), Arc::new(Metrics::new()))
+    FailureClassifier::open(sources, &SharedHistory::new(History::new(1)), Arc::new(Metrics::new()))
 }
 
 fn write(dir: &Path, rules: &str, terms: &str) {
@@ -27,39 +31,42 @@ fn write(dir: &Path, rules: &str, terms: &str) {
 }
 
 /// Cause and action for a log that only the operator's rule knows.
-fn judged(verdict_engine: &VerdictEngine) -> (&'static str, Action) {
+fn judged(classifier: &FailureClassifier) -> (&'static str, Action) {
     let about = Evidence::about(AttemptId::parse("a").unwrap());
     let evidence = Evidence { exit: Some(Exit::Code(1)), log_tail: "the moon is full".into(), ..about };
-    let verdict = verdict_engine.judge(&evidence, &predict::Settings::default());
+    let settings = &predict::Settings::default();
+    let verdict = classifier.with_finding(&evidence, |finding, history, seen, policy| {
+        retry::judge(&evidence, finding, &VerdictInputs { history, seen, settings, policy })
+    });
     (verdict.cause.as_str(), verdict.action)
 }
 
-fn reloads(verdict_engine: &VerdictEngine, kind: &'static str) -> u64 {
-    verdict_engine.0.metrics.rules_reloads.get_or_create(&KindLabel::of(kind)).get()
+fn reloads(classifier: &FailureClassifier, kind: &'static str) -> u64 {
+    classifier.0.metrics.rules_reloads.get_or_create(&KindLabel::of(kind)).get()
 }
 
 #[test]
 fn rules_and_terms_change_together_or_not_at_all() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "", "");
-    let verdict_engine = open(dir.path()).unwrap();
-    assert_eq!(judged(&verdict_engine), ("unknown", Action::AsIs));
+    let classifier = open(dir.path()).unwrap();
+    assert_eq!(judged(&classifier), ("unknown", Action::AsIs));
     write(dir.path(), RULE, NEVER);
-    verdict_engine.reload_if_changed(false);
-    assert_eq!(judged(&verdict_engine), ("contention", Action::No));
+    classifier.reload_if_changed(false);
+    assert_eq!(judged(&classifier), ("contention", Action::No));
     for (rules, terms) in
         [("", "[[terms]]\njitter = 7\n"), ("[[rule]]\nid = 1\n", ""), ("[[rule]]\n", "terms = 1\n")]
     {
         write(dir.path(), rules, terms);
-        verdict_engine.reload_if_changed(false);
-        assert_eq!(judged(&verdict_engine), ("contention", Action::No), "{rules:?} {terms:?}");
-        assert_eq!(verdict_engine.0.metrics.rules_refused.get(), 1);
+        classifier.reload_if_changed(false);
+        assert_eq!(judged(&classifier), ("contention", Action::No), "{rules:?} {terms:?}");
+        assert_eq!(classifier.0.metrics.rules_refused.get(), 1);
     }
-    assert_eq!((reloads(&verdict_engine, "taken"), reloads(&verdict_engine, "refused")), (1, 3));
+    assert_eq!((reloads(&classifier, "taken"), reloads(&classifier, "refused")), (1, 3));
     write(dir.path(), RULE, "");
-    verdict_engine.reload_if_changed(false);
-    assert_eq!(judged(&verdict_engine), ("contention", Action::AsIs));
-    assert_eq!(verdict_engine.0.metrics.rules_refused.get(), 0);
+    classifier.reload_if_changed(false);
+    assert_eq!(judged(&classifier), ("contention", Action::AsIs));
+    assert_eq!(classifier.0.metrics.rules_refused.get(), 0);
 }
 
 #[test]
@@ -81,7 +88,7 @@ fn what_is_not_a_regular_file_is_refused_before_it_is_opened() {
             policy_file: policy_file.map(Into::into),
             policy: RetryPolicy::default(),
         };
-        VerdictEngine::open(sources, SharedHistory::new(History::new(1)), Arc::new(Metrics::new()))
+        FailureClassifier::open(sources, &SharedHistory::new(History::new(1)), Arc::new(Metrics::new()))
     };
     let error = format!("{:#}", of(None, Some("/dev/null")).unwrap_err());
     assert!(error.contains("retry_policy: /dev/null is not a regular file"), "{error}");
@@ -106,16 +113,15 @@ fn a_file_that_has_grown_since_it_was_looked_at_is_read_up_to_the_bound() {
 async fn a_look_that_hangs_does_not_hold_the_end() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "", "");
-    let verdict_engine = open(dir.path()).unwrap();
+    let classifier = open(dir.path()).unwrap();
     let end = CancellationToken::new();
-    let hanging = verdict_engine.0.kept.hang();
+    let hanging = classifier.0.kept.hang();
     let stop = async {
         // the test, the watch and its look hold one each
-        eventually("the look begins", async || Arc::strong_count(&verdict_engine.0), |count| *count >= 3)
-            .await;
+        eventually("the look begins", async || Arc::strong_count(&classifier.0), |count| *count >= 3).await;
         end.cancel();
     };
-    let watch = verdict_engine.clone().watch(end.clone());
+    let watch = classifier.clone().watch(end.clone());
     let both = async { tokio::join!(watch, stop).0 };
     let ended = tokio::time::timeout(Duration::from_secs(30), both).await;
     drop(hanging);

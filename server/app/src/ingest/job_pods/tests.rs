@@ -112,7 +112,7 @@ async fn a_start_knows_the_pods_of_some_days_and_older_ones_leave_the_disk() {
     assert_eq!(on_disk(&store).await, 4);
     let (ingest, mut worker) = fixture::ingest(&store, 10);
     worker.resume().await.unwrap();
-    let pods = ingest.parts.verdict_engine.pods();
+    let pods = &ingest.parts.job_pods;
     let known = ["1", "2", "3", "4"].map(|job| limit(pods, job, "a/b").is_some());
     assert_eq!((known, on_disk(&store).await), ([true, true, false, true], 3));
     assert_eq!(limit(pods, "2", "a/b"), Some(1), "a later review replaces nothing on disk either");

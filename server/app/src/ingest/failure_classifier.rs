@@ -1,10 +1,9 @@
-//! What verdicts depend on besides the history, shared by all parts of the server: log rules and
-//! retry terms, which may change while the server runs, and the failures in earlier verdicts.
+//! Classifies failures: by the log rules in force, which may change while the server runs, by the corrections of people, and by the
+//! failures in earlier verdicts. What a verdict needs besides (retry terms, known failures) is kept here, too.
 //!
 //! Rules and terms are reloaded after a change of a file, and at SIGHUP. All files are read and checked before any is used: an invalid one
 //! is logged, and everything in force stays in force.
 
-mod job_pods;
 mod jobs_short_of_memory;
 mod read;
 
@@ -15,11 +14,10 @@ use std::{
 };
 
 use plimsoll_core::{
-    domain::{AttemptBrief, AttemptId, Evidence, Key, ReportedEvidence, Verdict},
-    predict,
+    domain::{AttemptBrief, AttemptId, Evidence, History, Key, ReportedEvidence, Verdict},
     retry::{
         self, Corrections, FailureGroup, Finding, FlakyFailure, KnownFailures, LogRules, RetryPolicy,
-        RuleExperience, RuleRecord, SilencedRule, VerdictInputs, WrongVerdicts,
+        RuleExperience, RuleRecord, SilencedRule, WrongVerdicts,
     },
     shared_history::SharedHistory,
 };
@@ -31,7 +29,6 @@ use crate::runtime::{
     reload,
     reload::{FileStamp, ReloadedValue},
 };
-use job_pods::JobPods;
 use jobs_short_of_memory::JobsShortOfMemory;
 use read::file_stamps;
 pub(crate) use read::{read_rules, rule_files};
@@ -66,12 +63,12 @@ struct RulesInForce {
     policy: RetryPolicy,
 }
 
-/// What verdicts depend on besides the history. Cheap to clone; clones share the state.
+/// Classifies failures. Cheap to clone; clones share the state.
 #[derive(Debug, Clone)]
-pub(crate) struct VerdictEngine(Arc<VerdictEngineState>);
+pub(crate) struct FailureClassifier(Arc<ClassifierState>);
 
 #[derive(Debug)]
-struct VerdictEngineState {
+struct ClassifierState {
     sources: RuleSources,
     history: SharedHistory,
     /// What is in force, with the states of the files; `None` if one of them could not be read.
@@ -79,50 +76,49 @@ struct VerdictEngineState {
     known_failures: Mutex<KnownFailures>,
     corrections: Mutex<Corrections>,
     short_of_memory: Mutex<JobsShortOfMemory>,
-    pods: JobPods,
     metrics: Arc<Metrics>,
 }
 
-impl VerdictEngine {
+impl FailureClassifier {
     /// Reads the files, in addition to the built-in rules.
     /// Errors: A directory or a file cannot be read, or is invalid; the text names all mistakes.
     pub(crate) fn open(
         sources: RuleSources,
-        history: SharedHistory,
+        history: &SharedHistory,
         metrics: Arc<Metrics>,
     ) -> anyhow::Result<Self> {
         let stamps = file_stamps(&sources)?;
         let kept = ReloadedValue::new(FILES_NAME, RulesInForce::read(&sources)?, Some(stamps));
         let seen = Mutex::new(KnownFailures::new(MAX_FAILURES));
         let corrections = Mutex::new(Corrections::new(MAX_CORRECTIONS));
-        let shared = VerdictEngineState {
+        let shared = ClassifierState {
             sources,
-            history,
+            history: history.clone(),
             kept,
             known_failures: seen,
             corrections,
             short_of_memory: Mutex::default(),
-            pods: JobPods::default(),
             metrics,
         };
         Ok(Self(Arc::new(shared)))
     }
 
-    /// The verdict on an ended attempt. Matches every log line, so call it only on a thread that
-    /// may be busy for long.
-    pub(crate) fn judge(&self, evidence: &Evidence, settings: &predict::Settings) -> Verdict {
+    /// Classifies a failure, and passes the finding on with all else that a verdict follows from. Matches every log line, so call it only
+    /// on a thread that may be busy for long; `decide` runs under the locks.
+    pub(crate) fn with_finding<T>(
+        &self,
+        evidence: &Evidence,
+        decide: impl FnOnce(Finding, &History, &KnownFailures, &RetryPolicy) -> T,
+    ) -> T {
         let in_force = self.0.kept.in_force_now();
         let RulesInForce { rules, policy } = &*in_force;
         // classified before the locks are taken: it is slow, and predictions would wait
         let finding = self.classify_by(evidence, rules);
-        self.0.history.read(|history| {
-            let seen = self.known_failures();
-            retry::judge(evidence, finding, &VerdictInputs { history, seen: &seen, settings, policy })
-        })
+        self.0.history.read(|history| decide(finding, history, &self.known_failures(), policy))
     }
 
     /// A caller's report, with its log matched by the rules in force. Takes as long as
-    /// [`Self::judge`].
+    /// [`Self::with_finding`].
     pub(crate) fn reported(&self, asked: &Evidence) -> ReportedEvidence {
         let here = |rule: &str| self.rule_record(rule, project_of(asked));
         retry::reported(asked, &self.0.kept.in_force_now().rules, &here)
@@ -151,7 +147,7 @@ impl VerdictEngine {
         rules.iter().flat_map(of_rule).collect()
     }
 
-    /// Reads what records of rules follow from. The order of the locks is that of [`Self::judge`].
+    /// Reads what records of rules follow from. The order of the locks is that of [`Self::with_finding`].
     fn with_experience<T>(&self, read: impl FnOnce(RuleExperience<'_>) -> T) -> T {
         self.0.history.read(|history| {
             let seen = self.known_failures();
@@ -181,11 +177,6 @@ impl VerdictEngine {
     pub(crate) fn recall(&self, verdict: &Verdict) {
         self.short_of_memory().note(verdict);
         self.corrections().record(verdict);
-    }
-
-    /// Sizes of pods of CI jobs.
-    pub(crate) fn pods(&self) -> &JobPods {
-        &self.0.pods
     }
 
     /// The last attempt of the job, if it ran out of memory according to the verdict on it.
@@ -303,7 +294,7 @@ impl VerdictEngine {
 
     /// Reloads everything if a file has changed, or if a reload was requested.
     fn reload_if_changed(&self, asked: bool) {
-        let VerdictEngineState { sources, kept, metrics, .. } = &*self.0;
+        let ClassifierState { sources, kept, metrics, .. } = &*self.0;
         let stamps = |_before: &_| file_stamps(sources).ok();
         let taken =
             kept.reload_if_changed(asked, stamps, |_now| RulesInForce::read(sources), &metrics.rules_reloads);
