@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use super::App;
 use crate::{
-    ci::{
-        kubernetes,
-        kubernetes::{PodReviewer, admission::AdmissionService},
-    },
+    ci::{kubernetes, kubernetes::PodReviewer},
     door::Services,
     fleet::{
         AttemptService, StatisticsService,
@@ -58,7 +55,8 @@ pub(super) fn pod_reviewer(app: &App, services: &Services) -> PodReviewer {
         ..app.config.admission.clone()
     };
     PodReviewer {
-        admission: AdmissionService { sizing: services.sizing.clone(), verdicts: app.verdicts.clone() },
+        sizing: services.sizing.clone(),
+        verdicts: app.verdicts.clone(),
         settings: Arc::new(settings),
         metrics: Arc::clone(&app.metrics),
     }

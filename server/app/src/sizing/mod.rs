@@ -90,7 +90,7 @@ impl SizingService {
     }
 
     /// Whether this key is in shadow mode. Does not count in metrics.
-    pub(super) fn is_shadowed(&self, key: &Key) -> bool {
+    pub(crate) fn is_shadowed(&self, key: &Key) -> bool {
         self.shadow.withholds(key)
     }
 
@@ -104,7 +104,7 @@ impl SizingService {
     }
 
     /// Counts an answer that shadow mode withheld.
-    pub(super) fn withheld(&self, answer: WithheldAnswer) {
+    pub(crate) fn withheld(&self, answer: WithheldAnswer) {
         self.metrics.withheld.get_or_create(&KindLabel::of(answer.as_str())).inc();
     }
 }

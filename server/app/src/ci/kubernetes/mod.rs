@@ -9,14 +9,14 @@
 //! | [`sidecar`] | adds the agent beside the build |
 //! | [`system`] | Linux or Windows |
 //! | [`skip_reason`] | why a pod keeps its sizes |
-//! | [`admission`] | sizes and placement for a pod's job, from prediction and verdict |
+//! | [`job_sizes`] | sizes for a pod's job, from prediction and verdict |
 //! | [`review`], [`reviewed`] | an admission review; its log line and metrics |
 //!
 //! All modules are pure except for the review. A pod that cannot be fully parsed is left unchanged:
 //! a job in a pod without sizes runs, a job in a broken pod does not. All changes are recorded in
 //! the pod's annotations, so that people see them and a second review changes nothing.
 
-pub(crate) mod admission;
+mod job_sizes;
 mod own_sizes;
 mod place;
 mod pod;
@@ -37,13 +37,14 @@ use plimsoll_core::{
     placement::{PlacementTarget, ResourceNeeds},
 };
 
+pub(crate) use job_sizes::SizeSource;
 pub(crate) use pod::{PodJob, job_id, job_of_pod, job_pod};
 pub(crate) use review::PodReviewer;
 pub(crate) use reviewed::begin_counts;
 pub(crate) use skip_reason::SkipReason;
 
 pub use crate::runtime::settings::by_module::admission::{AdmissionMode, PodSize, Settings};
-use crate::{ci::kubernetes::admission::SizeSource, runtime::skipped_facts::SkippedFacts};
+use crate::runtime::skipped_facts::SkippedFacts;
 
 /// Annotation that lists values of the pod that could not be used.
 const SKIPPED: &str = "plimsoll/skipped";

@@ -4,10 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube_core::{DynamicObject, admission::AdmissionRequest};
 
 use super::{AdmissionMode, Plan, SkipReason, job_id};
-use crate::{
-    ci::kubernetes::admission::AdmissionService,
-    runtime::metrics::{KindLabel, Metrics},
-};
+use crate::runtime::metrics::{KindLabel, Metrics};
 
 /// Most characters of a name in the log: the longest Kubernetes name. The job's author may choose
 /// the name.
@@ -86,10 +83,9 @@ pub(super) fn note_planned(metrics: &Metrics, mode: AdmissionMode, pod: &PodName
 }
 
 /// Records a pod in shadow mode, with the changes that would be made.
-pub(super) fn note_withheld(admission: &AdmissionService, pod: &PodName, would: &Plan) {
+pub(super) fn note_withheld(pod: &PodName, would: &Plan) {
     let PodName { namespace, pod, job, uid } = pod;
     let would = would.lines.join("; ");
-    admission.count_withheld();
     tracing::info!(namespace, pod, job, uid, would, "would change a pod; shadow mode is on");
 }
 
