@@ -31,7 +31,7 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use clap::{Parser, Subcommand, ValueEnum};
 use plimsoll_proto::shown::escaped_lines;
 use plimsoll_store::StoreSettings;
@@ -172,6 +172,11 @@ fn store_settings(config: &Config) -> anyhow::Result<StoreSettings> {
          directory that was restored from a backup"
     );
     Ok(StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache.0 })
+}
+
+/// Prints a result on standard output.
+fn print(text: &str) -> anyhow::Result<()> {
+    io::stdout().write_all(text.as_bytes()).context("standard output")
 }
 
 /// Prints a line for people on standard error. Names in it may come from files, so control

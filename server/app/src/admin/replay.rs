@@ -1,9 +1,6 @@
 //! `plimsoll-server replay`.
 
-use std::{
-    io::{self, Write as _},
-    path::PathBuf,
-};
+use std::{io, path::PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -14,7 +11,9 @@ use plimsoll_lab::{
 };
 use plimsoll_proto::{figures::counted, quantity};
 
-use super::{Output, line::examples_text, print_note, progress::Progress, terminal::wrapped_except_tables};
+use super::{
+    Output, line::examples_text, print, print_note, progress::Progress, terminal::wrapped_except_tables,
+};
 use crate::runtime::settings::{Config, parse_share};
 
 /// Runs policies over recorded history.
@@ -111,7 +110,7 @@ impl Replay {
                 wrapped_except_tables(&text, io::stdout())
             }
         };
-        io::stdout().write_all(text.as_bytes()).context("standard output")?;
+        print(&text)?;
         if without_presets {
             print_note(
                 "no row for preset: the file has no requested_bytes, what each build asked for (--memory gives one size for all)",

@@ -1,10 +1,7 @@
 //! `plimsoll-server rules test FILE`: which placement rule matches a key, and why; and which rules have no effect. Needs no server. The
 //! commands for log rules are in `log_rules`.
 
-use std::{
-    io::{self, Write as _},
-    path::PathBuf,
-};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
@@ -16,7 +13,7 @@ use plimsoll_core::{
 use plimsoll_proto::{job, key::KEY_TEXTS, limits, quantity, shown::escaped_lines};
 use serde::Serialize;
 
-use super::{Output, line::examples_text, log_rules, print_note};
+use super::{Output, line::examples_text, log_rules, print, print_note};
 use crate::{runtime::settings::Config, sizing::pools};
 
 /// Looks at rules: those for pools, and those for lines of logs.
@@ -131,7 +128,7 @@ impl Test {
         unheeded.iter().for_each(print_note);
         warnings.extend(unheeded);
         let text = self.place_key(&placement, &key, &self.needs(config), warnings);
-        io::stdout().write_all(text?.as_bytes()).context("standard output")
+        print(&text?)
     }
 
     /// The needs of a build without history, with the options of the command line applied.

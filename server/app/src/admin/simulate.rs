@@ -1,10 +1,6 @@
 //! `plimsoll-server simulate`.
 
-use std::{
-    io::{self, Write as _},
-    path::PathBuf,
-    time::UNIX_EPOCH,
-};
+use std::{io, path::PathBuf, time::UNIX_EPOCH};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -23,7 +19,7 @@ use plimsoll_lab::{
 use plimsoll_proto::quantity;
 
 use super::{
-    Output, line::examples_text, pools::PowerfulListArgs, progress::Progress, replay,
+    Output, line::examples_text, pools::PowerfulListArgs, print, progress::Progress, replay,
     terminal::wrapped_except_tables,
 };
 use crate::{runtime::settings::Config, sizing::pools};
@@ -132,7 +128,7 @@ impl Simulate {
     pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
         if self.list.is_given() {
             let text = self.list.effects(config, &self.file, self.output)?;
-            return io::stdout().write_all(text.as_bytes()).context("standard output");
+            return print(&text);
         }
         let pools = config.pools_file.as_deref().map(pools::read).transpose()?.unwrap_or_default();
         let kinds = replay::policies_named(&self.policy)?;
@@ -180,7 +176,7 @@ impl Simulate {
             Output::Json => text,
             Output::Text => wrapped_except_tables(&text, io::stdout()),
         };
-        io::stdout().write_all(text.as_bytes()).context("standard output")?;
+        print(&text)?;
         replay::print_skipped_rows(&tape);
         Ok(())
     }

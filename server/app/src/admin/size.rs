@@ -1,12 +1,11 @@
 //! `plimsoll-server size`: estimates what a server needs.
 
-use std::io::{self, Write as _};
+use std::io;
 
-use anyhow::Context as _;
 use clap::Args;
 use plimsoll_lab::size::{self, FleetLoad, MAX_AGENTS, MAX_BUILDS, MAX_MINUTES, MemoryTerms};
 
-use super::{Output, line::examples_text, terminal::wrapped_except_tables};
+use super::{Output, line::examples_text, print, terminal::wrapped_except_tables};
 use crate::runtime::settings::Config;
 
 /// Tells what CPU, memory, disk and network a server needs for a number of builds.
@@ -62,7 +61,7 @@ impl Size {
             Output::Json => size::json(&load, &needs) + "\n",
             Output::Text => wrapped_except_tables(&size::text(&load, &needs), io::stdout()),
         };
-        io::stdout().write_all(text.as_bytes()).context("standard output")
+        print(&text)
     }
 }
 

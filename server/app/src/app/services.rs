@@ -6,10 +6,7 @@ use super::App;
 use crate::{
     ci::{kubernetes, kubernetes::PodReviewer},
     door::Services,
-    fleet::{
-        AttemptService, StatisticsService,
-        statistics::{ProposalSlots, QuestionSlots},
-    },
+    fleet::{AttemptService, StatisticsService, statistics::QuestionSlots},
     runtime::answer_memory::AnswerMemory,
     sizing::SizingService,
     tickets::TicketService,
@@ -37,7 +34,6 @@ pub(super) fn services(app: &App) -> Services {
             verdicts: verdicts.clone(),
             pools: app.pools.clone(),
             question_slots: QuestionSlots::new(AnswerMemory::default()),
-            proposal_slots: ProposalSlots::default(),
         },
         tickets: TicketService { sizing: sizing.clone(), registry: app.tickets.clone() },
         verdicts,

@@ -8,10 +8,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     door::read_api::ReadApi,
-    fleet::{
-        AttemptService, StatisticsService,
-        statistics::{ProposalSlots, QuestionSlots},
-    },
+    fleet::{AttemptService, StatisticsService, statistics::QuestionSlots},
     ingest::fixture,
     runtime::{answer_memory::AnswerMemory, metrics::Metrics},
     sizing::{SizingService, pools::PoolRegistry},
@@ -57,7 +54,6 @@ pub(crate) async fn read_api(store: &Store) -> ReadApi {
             verdicts: verdicts.clone(),
             pools: sizing.pools.clone(),
             question_slots: QuestionSlots::new(AnswerMemory::default()),
-            proposal_slots: ProposalSlots::default(),
         },
         attempts: AttemptService { verdicts },
         sizing,

@@ -26,6 +26,7 @@ use plimsoll_core::{
     predict, shadow,
     shared_history::SharedHistory,
 };
+use plimsoll_proto::named_enum;
 use plimsoll_store::Store;
 pub(crate) use prediction::PredictionCache;
 
@@ -58,21 +59,13 @@ pub(crate) struct SizingAnswer {
     pub(crate) is_withheld: bool,
 }
 
-/// Kinds of answers that shadow mode withholds, for metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WithheldAnswer {
-    Prediction,
-    Allocation,
-    Pod,
-}
-
-impl WithheldAnswer {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Prediction => "prediction",
-            Self::Allocation => "allocation",
-            Self::Pod => "pod",
-        }
+named_enum! {
+    /// Kinds of answers that shadow mode withholds, for metrics.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum WithheldAnswer {
+        Prediction => "prediction",
+        Allocation => "allocation",
+        Pod => "pod",
     }
 }
 

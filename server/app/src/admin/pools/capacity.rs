@@ -1,9 +1,6 @@
 //! `plimsoll-server pools capacity`: how many builds of some kinds run at once.
 
-use std::{
-    fmt::Write as _,
-    io::{self, Write as _},
-};
+use std::fmt::Write as _;
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
@@ -11,7 +8,7 @@ use plimsoll_core::placement::{BuildKind, KindsCapacity};
 use plimsoll_proto::{figures::counted, job, shown::escaped_lines};
 use serde::Serialize;
 
-use super::super::{Output, line::examples_text};
+use super::super::{Output, line::examples_text, print};
 use crate::{runtime::settings::Config, sizing::pools};
 
 /// Tells how many builds of some kinds run at once: on nodes that have the labels which these kinds select, under the limits of tickets.
@@ -66,7 +63,7 @@ impl Capacity {
         kinds.sort_unstable();
         kinds.dedup();
         let text = self.capacity_answer(&kinds, &placement.capacity(&kinds))?;
-        io::stdout().write_all(escaped_lines(&text).as_bytes()).context("standard output")
+        print(&escaped_lines(&text))
     }
 
     fn capacity_answer(&self, kinds: &[BuildKind], capacity: &KindsCapacity<'_>) -> anyhow::Result<String> {

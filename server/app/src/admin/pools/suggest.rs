@@ -1,16 +1,12 @@
 //! `plimsoll-server pools suggest`: which packages should use the powerful builders.
 
-use std::{
-    io::{self, Write as _},
-    path::PathBuf,
-};
+use std::{io, path::PathBuf};
 
-use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use plimsoll_lab::suggest::{json, new_list, suggest, text};
 
 use super::{
-    super::{line::examples_text, print_note, terminal::wrapped_except_tables},
+    super::{line::examples_text, print, print_note, terminal::wrapped_except_tables},
     list::{ListInputs, PowerfulListArgs},
 };
 use crate::runtime::settings::Config;
@@ -49,7 +45,7 @@ impl Suggest {
             SuggestOutput::Json => json(&all, terms, currency, &new()?),
             SuggestOutput::Copr => new()?.to_string(),
         };
-        io::stdout().write_all(printed.as_bytes()).context("standard output")?;
+        print(&printed)?;
         if builds.refusals.count > 0 {
             print_note(&builds.refusals);
         }

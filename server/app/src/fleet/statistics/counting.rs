@@ -5,7 +5,10 @@
 use std::sync::Arc;
 
 use plimsoll_core::domain::Bytes;
-use tokio::{sync::Semaphore, task};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task,
+};
 
 use crate::{access::Refusal, runtime::answer_memory::AnswerMemory};
 
@@ -13,12 +16,16 @@ use crate::{access::Refusal, runtime::answer_memory::AnswerMemory};
 const QUERIES_AT_ONCE: usize = 4;
 /// Most queries that run or wait at the same time.
 const MAX_QUESTIONS: usize = 64;
+/// Most queries for proposals at once: each holds the attempts of its packages in memory until its
+/// rows are read from disk.
+pub(super) const PROPOSALS_AT_ONCE: usize = 4;
 
 /// The slots for queries, and the memory that they reserve. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct QuestionSlots {
     accepted_slots: Arc<Semaphore>,
     working_slots: Arc<Semaphore>,
+    pub(super) proposal_slots: Arc<Semaphore>,
     pub(super) memory: AnswerMemory,
 }
 
@@ -28,12 +35,18 @@ impl QuestionSlots {
         Self {
             accepted_slots: Arc::new(Semaphore::new(MAX_QUESTIONS)),
             working_slots: Arc::new(Semaphore::new(QUERIES_AT_ONCE)),
+            proposal_slots: Arc::new(Semaphore::new(PROPOSALS_AT_ONCE)),
             memory,
         }
     }
-}
 
-impl QuestionSlots {
+    /// Takes a slot for a query for proposals.
+    /// Errors: all of them are taken.
+    pub(super) fn take_proposal(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        let full = |_| Refusal::Crowded { what: "questions about proposals", most: PROPOSALS_AT_ONCE };
+        Arc::clone(&self.proposal_slots).try_acquire_owned().map_err(full)
+    }
+
     /// Runs `work`, which needs this much memory, on a blocking thread.
     /// Errors: the queue is full, there is too little memory, or the work panicked.
     pub(super) async fn run<T: Send + 'static>(

@@ -14,7 +14,7 @@ use plimsoll_core::{
     stats::{AttemptPage, Filter, GroupBy, ListCursor, PageBuilder, PoolPrices, Price, Question, Report},
 };
 use plimsoll_proto::reasons::failure_line;
-pub(crate) use recommendations::{ProposalSlots, RecommendQuestion, RecommendationAnswer};
+pub(crate) use recommendations::{RecommendQuestion, RecommendationAnswer};
 
 use crate::{
     access::{Refusal, identity::Identity, redaction::Redactor},
@@ -42,7 +42,6 @@ pub(crate) struct StatisticsService {
     pub(crate) verdicts: Verdicts,
     pub(crate) pools: PoolRegistry,
     pub(crate) question_slots: QuestionSlots,
-    pub(crate) proposal_slots: ProposalSlots,
 }
 
 /// Totals, with the failures that retries often fixed.

@@ -9,7 +9,6 @@ use plimsoll_core::{
     recommend::{DAY, Draft, MONTH, ProposalTerms, Recommendation, Savings, Sizes, WorkloadAttempt, propose},
     stats::{Filter, WorkloadQuestion, Workloads},
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{SizingService, StatisticsService, prices_by_pool};
 use crate::{
@@ -31,30 +30,9 @@ pub(crate) struct RecommendQuestion {
     pub(crate) most: usize,
 }
 
-/// Most queries for proposals at once: each holds the attempts of its packages in memory until its
-/// rows are read from disk.
-const PROPOSALS_AT_ONCE: usize = 4;
-
 /// Bytes for each attempt of the history: an entry in the list of its package, for which twice the
 /// needed memory may be allocated, and the values that a proposal uses.
 const BYTES_PER_ATTEMPT: u64 = 2 * size_of::<usize>() as u64 + size_of::<WorkloadAttempt>() as u64;
-
-/// Slots for queries for proposals. Cheap to clone.
-#[derive(Debug, Clone)]
-pub(crate) struct ProposalSlots(Arc<Semaphore>);
-
-impl Default for ProposalSlots {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(PROPOSALS_AT_ONCE)))
-    }
-}
-
-impl ProposalSlots {
-    fn take(&self) -> Result<OwnedSemaphorePermit, Refusal> {
-        let full = |_| Refusal::Crowded { what: "questions about proposals", most: PROPOSALS_AT_ONCE };
-        Arc::clone(&self.0).try_acquire_owned().map_err(full)
-    }
-}
 
 /// Proposals and their totals.
 #[derive(Debug)]
@@ -105,7 +83,7 @@ impl StatisticsService {
     ) -> Result<RecommendationAnswer, Refusal> {
         let RecommendQuestion { mut filter, gib_hour, least_confidence, most } = question;
         caller.may_see("project", &filter.project).map_err(Refusal::Forbidden)?;
-        let place = self.proposal_slots.take()?;
+        let place = self.question_slots.take_proposal()?;
         // held until the rows are read from disk, which is longer than the pass over all attempts
         let _memory = self
             .question_slots
@@ -159,7 +137,7 @@ mod tests {
     use plimsoll_store::Store;
 
     use super::*;
-    use crate::door::fixture::read_api;
+    use crate::{door::fixture::read_api, fleet::statistics::counting::PROPOSALS_AT_ONCE};
 
     #[tokio::test]
     async fn one_question_about_proposals_too_many_is_refused_and_the_places_come_back() {
@@ -172,12 +150,12 @@ mod tests {
             most: 10,
         };
         let held: Vec<_> =
-            (0..PROPOSALS_AT_ONCE).map(|_| api.statistics.proposal_slots.take().unwrap()).collect();
+            (0..PROPOSALS_AT_ONCE).map(|_| api.statistics.question_slots.take_proposal().unwrap()).collect();
         let refused = api.statistics.recommend(&caller, &api.sizing, question()).await;
         assert!(matches!(refused, Err(Refusal::Crowded { most: PROPOSALS_AT_ONCE, .. })), "{refused:?}");
         drop(held);
         api.statistics.recommend(&caller, &api.sizing, question()).await.unwrap();
-        assert_eq!(api.statistics.proposal_slots.0.available_permits(), PROPOSALS_AT_ONCE);
+        assert_eq!(api.statistics.question_slots.proposal_slots.available_permits(), PROPOSALS_AT_ONCE);
     }
 
     #[test]

@@ -8,14 +8,24 @@
 use std::{sync::Arc, time::Duration};
 
 use plimsoll_core::domain::AttemptId;
-use plimsoll_store::{CommitError, Store};
+use plimsoll_store::{CommitError, PendingCommit, Store};
 use tokio::time::Instant;
 
-use super::{
-    in_flight::{CommitInFlight, CommitOutcome, SentCommit},
-    staged::{StagedCommit, StagedSession},
-};
+use super::staged::{StagedCommit, StagedSession};
 use crate::{ingest::Refusal, runtime::metrics::Metrics};
+
+/// How a commit ended.
+pub(crate) type CommitOutcome = Result<(), CommitError>;
+
+/// A commit that was sent to the store.
+#[derive(Debug)]
+struct SentCommit {
+    /// Changes of the commit. Their batch was taken by the store.
+    staged: StagedCommit,
+    began: Instant,
+    /// The running write; `None` if there was nothing to write.
+    committing: Option<PendingCommit>,
+}
 
 /// The two commits of the worker.
 #[derive(Debug)]
@@ -24,8 +34,8 @@ pub(crate) struct CommitPipeline {
     metrics: Arc<Metrics>,
     /// The commit that is being filled.
     filling: StagedCommit,
-    /// The commit that is being written.
-    in_flight: CommitInFlight,
+    /// The commit that the store is writing, if any.
+    in_flight: Option<SentCommit>,
     /// When the store last refused writes. Samples that agents sent until then may be lost.
     refused: Option<Instant>,
 }
@@ -33,8 +43,7 @@ pub(crate) struct CommitPipeline {
 impl CommitPipeline {
     /// Starts without commits.
     pub(crate) fn new(store: Store, metrics: Arc<Metrics>) -> Self {
-        let (filling, in_flight) = (StagedCommit::default(), CommitInFlight::default());
-        Self { store, metrics, filling, in_flight, refused: None }
+        Self { store, metrics, filling: StagedCommit::default(), in_flight: None, refused: None }
     }
 
     /// The commit that is being filled.
@@ -49,32 +58,40 @@ impl CommitPipeline {
 
     /// Whether the store has no commit to write.
     pub(crate) fn is_idle(&self) -> bool {
-        self.in_flight.is_empty()
+        self.in_flight.is_none()
     }
 
     /// An attempt as it will be when everything staged is on disk.
     pub(crate) fn staged_session(&self, id: &AttemptId) -> Option<&StagedSession> {
-        self.filling.staged_sessions.get(id).or_else(|| self.in_flight.staged_session(id))
+        let written = || self.in_flight.as_ref()?.staged.staged_sessions.get(id);
+        self.filling.staged_sessions.get(id).or_else(written)
     }
 
     /// The states of an attempt in both commits.
     pub(crate) fn staged_sessions_mut(&mut self, id: &AttemptId) -> impl Iterator<Item = &mut StagedSession> {
-        self.filling.staged_sessions.get_mut(id).into_iter().chain(self.in_flight.staged_session_mut(id))
+        let written = self.in_flight.as_mut().and_then(|sent| sent.staged.staged_sessions.get_mut(id));
+        self.filling.staged_sessions.get_mut(id).into_iter().chain(written)
     }
 
     /// Number of new attempts in both commits.
     pub(crate) fn new_attempts(&self) -> usize {
-        self.filling.new_attempts.len() + self.in_flight.new_attempts()
+        let written = self.in_flight.as_ref().map_or(0, |sent| sent.staged.new_attempts.len());
+        self.filling.new_attempts.len() + written
     }
 
     pub(crate) fn holds_verdict_on(&self, id: &AttemptId) -> bool {
-        self.filling.newly_judged.contains(id) || self.in_flight.holds_verdict_on(id)
+        let is_written = |sent: &SentCommit| sent.staged.newly_judged.contains(id);
+        self.filling.newly_judged.contains(id) || self.in_flight.as_ref().is_some_and(is_written)
     }
 
     /// Waits for the result of the running commit; waits for ever if none runs. The future may be
     /// dropped and the method called again, until it has returned.
     pub(crate) async fn outcome(&mut self) -> CommitOutcome {
-        self.in_flight.outcome().await
+        match &mut self.in_flight {
+            Some(SentCommit { committing: Some(committing), .. }) => committing.done().await.map(drop),
+            Some(_) => Ok(()),
+            None => std::future::pending().await,
+        }
     }
 
     /// Sends the filled commit to the store. No other commit may be running.
@@ -86,7 +103,7 @@ impl CommitPipeline {
         let (batch, began) = (std::mem::take(&mut staged.batch), Instant::now());
         let committing = if batch.is_empty() { Ok(None) } else { self.store.begin(batch).await.map(Some) };
         match committing {
-            Ok(committing) => self.in_flight.put(SentCommit { staged, began, committing }),
+            Ok(committing) => self.in_flight = Some(SentCommit { staged, began, committing }),
             Err(error) => {
                 let refusal = self.failed(&error, staged.promised_answers.len());
                 staged.refuse(&refusal);
