@@ -123,6 +123,16 @@ pub fn attempt(lookup: impl Fn(&str) -> Option<String>) -> Option<String> {
     Some(id.chars().map(|c| if is_id_char(c) { c } else { '_' }).take(limits::ATTEMPT_BYTES).collect())
 }
 
+/// Host and number of the GitLab job whose first command has this id: `HOST:NUMBER`, as [`attempt`] makes it. `None` for any other id. The
+/// form belongs to GitLab: pages link such attempts to it, so the ids of another CI system need another form, such as `NAME/HOST:NUMBER`.
+pub fn gitlab_job(attempt: &str) -> Option<(&str, &str)> {
+    let (host, job) = attempt.split_once(':')?;
+    let is_host =
+        host.contains('.') && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte));
+    let is_number = !job.is_empty() && job.bytes().all(|byte| byte.is_ascii_digit());
+    (is_host && is_number).then_some((host, job))
+}
+
 /// The parts of an attempt's id, `HOST:JOB.COMMAND/TRY`. `HOST` is left out if it is unknown, `COMMAND` and `TRY` if they are the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobExecution<'a> {

@@ -1,6 +1,7 @@
 //! The texts of a key, declared once, in one order (first those that say what is built, then ref and owner): the check, the conversions,
-//! the disk, the masks, the join of two keys and options on a command line go through this list. A new text is added here, and as a field
-//! of the type of the server (`core/domain/key.rs`) and of the message of the store (`store/packed_summary/nested.rs`).
+//! the disk, the masks, the join of two keys, fingerprints and options on a command line go through this list. A new text is added here,
+//! and as a field of the type of the server (`core/domain/key.rs`, which also says whether it tells builds apart) and of the message of
+//! the store (`store/packed_summary/nested.rs`).
 
 use crate::{figures, limits, v1::Key};
 
@@ -21,6 +22,11 @@ pub const KEY_TEXTS: [(&str, usize); TEXTS] = [
     ("ref", limits::KEY_FIELD_BYTES),
     ("owner", limits::KEY_FIELD_BYTES),
 ];
+
+/// The names of all texts, as a list for people.
+pub fn text_names() -> String {
+    KEY_TEXTS.map(|(name, _)| name).join(", ")
+}
 
 /// The texts of a key in the order of [`KEY_TEXTS`], borrowed as `&` or as `&mut`: of a message, of the server's type or of a record.
 /// `$git_ref` is how that type calls the branch or tag.

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | [`v1`], [`externalscaler`] | messages and services, compiled from the `.proto` files of this crate |
 //! | [`limits`] | the largest messages and values that agent and server send and accept |
+//! | [`cause`] | the causes of failure, with all that is the same for every failure with one |
 //! | [`counters`], [`job`], [`job_pod`], [`quantity`], [`spack`] | how counters, jobs, pods, quantities and Spack's variables are written |
 //! | [`words`] | converts messages to text: numbers, times, sums, reasons, verdicts, proposals, JSON |
 //! | [`certificate`], [`checks`], [`own_files`], [`log_filter`] | when a certificate expires; the results of `doctor`; how both programs open their own files; which lines they log |
 //! | [`codec`] | encodes messages as bytes |
 //! | [`named_enum`](named_enum!) | declares an enum with a name for each variant |
 
+pub mod cause;
 pub mod certificate;
 pub mod checks;
 pub mod codec;

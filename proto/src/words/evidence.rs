@@ -1,6 +1,9 @@
 //! Words for people: sources of evidence, outcomes and causes.
 
-use crate::v1::{Action, Cause, OomOrigin, Outcome, Verdict};
+use crate::{
+    cause,
+    v1::{Action, Cause, OomOrigin, Outcome, Verdict},
+};
 
 /// The name of a source of evidence, as it follows "from the": `kernel`, `CI system`. An unknown source is returned unchanged.
 #[must_use]
@@ -47,26 +50,7 @@ pub fn outcome_words(outcome: Outcome) -> &'static str {
 /// Words for a cause, such as `out of memory`; empty if there is no cause.
 #[must_use]
 pub fn cause_words(cause: Cause) -> &'static str {
-    match cause {
-        Cause::Unspecified => "",
-        Cause::Oom => "out of memory",
-        Cause::Starved => "starved of memory",
-        Cause::Timeout => "time-out",
-        Cause::Deterministic => "the build itself fails",
-        Cause::Infra => "infrastructure",
-        Cause::Preempted => "preempted",
-        Cause::DiskFull => "disk full",
-        Cause::Canceled => "canceled",
-        Cause::Unknown => "unknown cause",
-        Cause::ToolOom => "tool's own memory limit",
-        Cause::EphemeralStorage => "pod's storage full",
-        Cause::NodeLost => "node lost",
-        Cause::EvictedByNode => "evicted by node",
-        Cause::Contention => "contention",
-        Cause::Flaky => "flaky",
-        Cause::Configuration => "configuration",
-        Cause::Undecided => "undecided",
-    }
+    cause::Cause::of_wire(cause).map_or("", |known| known.traits().words)
 }
 
 /// The name of a cause in a list for people, made from [`cause_words`]. JSON and command-line options use other names.

@@ -5,6 +5,7 @@
 //! how the cause can be found. Programs read the fields of the message instead.
 
 use crate::{
+    cause,
     evidence::{NOTHING_TO_RETRY, cause_words, is_of_success, is_retry},
     figures,
     reasons::{SizeBound, SizeKind},
@@ -191,7 +192,7 @@ fn bound_of(quantity: &Quantity) -> SizeBound {
 }
 
 fn is_memory_cause(cause: Cause) -> bool {
-    matches!(cause, Cause::Oom | Cause::Starved)
+    cause::Cause::of_wire(cause).is_some_and(cause::Cause::is_memory)
 }
 
 #[cfg(test)]

@@ -31,25 +31,7 @@ const SOURCES: &[MeasurementSource] = &[
 ];
 const OUTCOMES: &[Outcome] = &[Outcome::Succeeded, Outcome::Failed, Outcome::Lost, Outcome::Ended];
 const ORIGINS: &[OomOrigin] = &[OomOrigin::OwnLimit, OomOrigin::LimitAbove, OomOrigin::Host];
-const CAUSES: &[Cause] = &[
-    Cause::Oom,
-    Cause::Starved,
-    Cause::Timeout,
-    Cause::Deterministic,
-    Cause::Infra,
-    Cause::Preempted,
-    Cause::DiskFull,
-    Cause::Canceled,
-    Cause::ToolOom,
-    Cause::EphemeralStorage,
-    Cause::NodeLost,
-    Cause::EvictedByNode,
-    Cause::Contention,
-    Cause::Flaky,
-    Cause::Configuration,
-    Cause::Unknown,
-    Cause::Undecided,
-];
+const CAUSES: &[Cause] = &Cause::ALL;
 
 const EVIDENCE: &[EvidenceSource] = &[
     EvidenceSource::Kernel,

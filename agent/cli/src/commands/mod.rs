@@ -42,7 +42,7 @@ use plimsoll_client::{
 
 use crate::{
     ask::CommandOutput,
-    key::{self, CiJob, KEY_NAMES},
+    key::{self, CiJob, key_names},
     terminal_width::wrapped_for,
 };
 
@@ -132,7 +132,7 @@ struct TrustArgs {
 #[derive(Debug, Args)]
 struct KeyArgs {
     /// Assignments, in their order.
-    #[arg(long = "key", value_name = "NAME=VALUE", help = format!("A part of the key; wins over the environment. Names: {KEY_NAMES}"))]
+    #[arg(long = "key", value_name = "NAME=VALUE", help = format!("A part of the key; wins over the environment. Names: {}", key_names()))]
     keys: Vec<String>,
 }
 

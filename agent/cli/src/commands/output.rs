@@ -10,7 +10,7 @@ use clap::Args;
 use crate::{
     job_summary::{self, Style},
     key::CiJob,
-    output::{PATTERNS, Pattern, PhaseMarks},
+    output::{PATTERNS, PHASE_TOOLS, Pattern, PhaseMarks},
 };
 
 /// Options for finding the phases of a build in its output.
@@ -48,12 +48,19 @@ impl PhaseArgs {
             [] | ["auto"] => {
                 let wanted = job.ci || !patterns.is_empty();
                 let terminals = !patterns.is_empty();
-                Ok(wanted.then_some(PhaseMarks { gitlab: true, spack: true, rpm: true, patterns, terminals }))
+                Ok(wanted.then(|| PhaseMarks { tools: PHASE_TOOLS.iter().collect(), patterns, terminals }))
             }
-            kinds => kinds
-                .iter()
-                .try_fold(PhaseMarks { patterns, terminals: true, ..PhaseMarks::default() }, add_phase_kind)
-                .map(Some),
+            names => {
+                if let Some(other) =
+                    names.iter().find(|name| PHASE_TOOLS.iter().all(|tool| tool.name != **name))
+                {
+                    return Err(format!(
+                        "--phases {other:?}: expected auto, off, or a list of gitlab, spack and rpm"
+                    ));
+                }
+                let tools = PHASE_TOOLS.iter().filter(|tool| names.contains(&tool.name)).collect();
+                Ok(Some(PhaseMarks { tools, patterns, terminals: true }))
+            }
         }
     }
 }
@@ -68,15 +75,6 @@ pub(super) fn check_phases(words: &str) -> Result<(), String> {
 pub(super) fn check_report(words: &str) -> Result<(), String> {
     let report = words.split(',').map(str::to_owned).collect();
     ReportArgs { report, report_file: None, quiet: false }.settings(&CiJob::default()).map(drop)
-}
-
-fn add_phase_kind(kinds: PhaseMarks, word: &&str) -> Result<PhaseMarks, String> {
-    match *word {
-        "gitlab" => Ok(PhaseMarks { gitlab: true, ..kinds }),
-        "spack" => Ok(PhaseMarks { spack: true, ..kinds }),
-        "rpm" => Ok(PhaseMarks { rpm: true, ..kinds }),
-        other => Err(format!("--phases {other:?}: expected auto, off, or a list of gitlab, spack and rpm")),
-    }
 }
 
 /// Options for the report at the end of the build.
@@ -127,6 +125,7 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
+    use crate::output::PhaseTool;
 
     #[derive(Debug, clap::Parser)]
     struct TestArgs {
@@ -145,22 +144,25 @@ mod tests {
         TestArgs::try_parse_from(["x"].iter().chain(words)).map_err(|error| error.to_string())
     }
 
-    fn marks(words: &[&str], job: &CiJob) -> Result<Option<(bool, bool, usize)>, String> {
-        let kinds = line(words)?.phases.phase_marks(job)?;
-        Ok(kinds.map(|kinds| (kinds.gitlab, kinds.spack, kinds.patterns.len())))
+    fn marks(words: &[&str], job: &CiJob) -> Result<Option<(String, usize)>, String> {
+        let marks = line(words)?.phases.phase_marks(job)?;
+        let names = |tools: Vec<&'static PhaseTool>| {
+            tools.into_iter().map(|tool| tool.name).collect::<Vec<_>>().join(" ")
+        };
+        Ok(marks.map(|marks| (names(marks.tools), marks.patterns.len())))
     }
 
     #[test]
     fn the_output_is_read_in_ci_or_when_asked_for() {
         let (here, ci) = (job(&[("CI", "")]), job(&[("CI", "true")]));
+        let found = |names: &str, patterns| Ok(Some((names.to_owned(), patterns)));
         assert_eq!(marks(&[], &here), Ok(None));
-        assert_eq!(marks(&[], &ci), Ok(Some((true, true, 0))));
+        assert_eq!(marks(&[], &ci), found("gitlab spack rpm", 0));
         assert_eq!(marks(&["--phases", "off"], &ci), Ok(None));
-        assert_eq!(marks(&["--phases", "spack"], &here), Ok(Some((false, true, 0))));
-        let rpm = line(&["--phases", "rpm"]).unwrap().phases.phase_marks(&here).unwrap().unwrap();
-        assert!(rpm.rpm && !rpm.spack && !rpm.gitlab);
-        assert_eq!(marks(&["--phases", "gitlab,spack"], &here), Ok(Some((true, true, 0))));
-        assert_eq!(marks(&["--phase-pattern", "^In (.*)"], &here), Ok(Some((true, true, 1))));
+        assert_eq!(marks(&["--phases", "spack"], &here), found("spack", 0));
+        assert_eq!(marks(&["--phases", "rpm"], &here), found("rpm", 0));
+        assert_eq!(marks(&["--phases", "spack,gitlab"], &here), found("gitlab spack", 0));
+        assert_eq!(marks(&["--phase-pattern", "^In (.*)"], &here), found("gitlab spack rpm", 1));
         assert!(marks(&["--phases", "make"], &here).unwrap_err().contains("expected auto, off"));
         assert!(marks(&["--phases", "gitlab,off"], &here).unwrap_err().contains("\"off\""));
         assert!(marks(&["--phases", "off", "--phase-pattern", "(x)"], &ci).unwrap_err().contains("exclude"));

@@ -7,7 +7,7 @@ use plimsoll_measure::{cgroup::CgroupLimits, kernel::Kernel, meter::Meter};
 use plimsoll_proto::{checks::CheckLine, figures, v1::Source};
 
 use super::Settings;
-use crate::output::PhaseMarks;
+use crate::output::{PHASE_TOOLS, PhaseMarks};
 
 /// Number of readings, of which the median time is shown.
 const READING_COUNT: usize = 5;
@@ -98,18 +98,10 @@ pub(super) async fn check_spool(settings: &Settings) -> CheckLine {
 /// Which markers the agent would look for in the output of a build.
 pub(super) fn check_phases(marks: Option<&PhaseMarks>) -> CheckLine {
     let Some(marks) = marks else {
-        return CheckLine::ok(
-            "phases",
-            "not read here: --phases gitlab, --phases spack, --phases rpm or a pattern turns them on",
-        );
+        let options = PHASE_TOOLS.each_ref().map(|tool| format!("--phases {}", tool.name)).join(", ");
+        return CheckLine::ok("phases", format!("not read here: {options} or a pattern turns them on"));
     };
-    let kinds = [
-        (marks.gitlab, "GitLab's sections"),
-        (marks.spack, "Spack's phases"),
-        (marks.rpm, "sections of spec files"),
-    ];
-    let mut kinds: Vec<String> =
-        kinds.into_iter().filter(|(is_on, _)| *is_on).map(|(_, what)| what.to_owned()).collect();
+    let mut kinds: Vec<String> = marks.tools.iter().map(|tool| tool.markers.to_owned()).collect();
     if !marks.patterns.is_empty() {
         kinds.push(figures::counted(u64::try_from(marks.patterns.len()).unwrap_or(u64::MAX), "pattern"));
     }
@@ -166,7 +158,7 @@ mod tests {
     #[test]
     fn phases_say_what_is_looked_for() {
         assert!(check_phases(None).finding.starts_with("not read here"));
-        let marks = PhaseMarks { gitlab: true, ..PhaseMarks::default() };
+        let marks = PhaseMarks { tools: vec![&PHASE_TOOLS[0]], ..PhaseMarks::default() };
         assert_eq!(check_phases(Some(&marks)).finding, "read from the build's output: GitLab's sections");
     }
 }

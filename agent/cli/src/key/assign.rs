@@ -1,17 +1,18 @@
 //! `--key name=value`, as a person types it.
 
-use plimsoll_proto::{job::build_jobs, limits, quantity, v1::Key};
+use plimsoll_proto::{job::build_jobs, key::text_names, limits, quantity, v1::Key};
 
-/// Names that `--key` accepts.
-pub const KEY_NAMES: &str = "project, stack, package, version, variants, compiler, compiler_version, arch, build_system, ref, \
-owner, build_jobs, input_bytes, label.NAME";
+/// Names that `--key` accepts, as a list for people.
+pub fn key_names() -> String {
+    format!("{}, build_jobs, input_bytes, label.NAME", text_names())
+}
 
 /// Applies one assignment to a key. An empty value means unknown.
 /// Errors: the name is unknown, or the value exceeds a bound; the text lists what is valid.
 pub fn assign(key: &mut Key, assignment: &str) -> Result<(), String> {
     let (name, value) = assignment
         .split_once('=')
-        .ok_or_else(|| format!("--key {assignment:?} is not name=value; names are: {KEY_NAMES}"))?;
+        .ok_or_else(|| format!("--key {assignment:?} is not name=value; names are: {}", key_names()))?;
     if let Some(label) = name.strip_prefix("label.") {
         return assign_label(key, label, value);
     }
@@ -30,14 +31,14 @@ pub fn assign(key: &mut Key, assignment: &str) -> Result<(), String> {
             let read = |size| quantity::bytes(size).map_err(|error| format!("--key input_bytes: {error}"));
             hints.input_bytes = known(value).map(read).transpose()?;
         }
-        _ => return Err(format!("--key {name:?} is not a part of a key; names are: {KEY_NAMES}")),
+        _ => return Err(format!("--key {name:?} is not a part of a key; names are: {}", key_names())),
     }
     Ok(())
 }
 
 fn assign_label(key: &mut Key, label: &str, value: &str) -> Result<(), String> {
     if label.is_empty() {
-        return Err(format!("--key label. needs a name; names are: {KEY_NAMES}"));
+        return Err(format!("--key label. needs a name; names are: {}", key_names()));
     }
     check("label", label, limits::LABEL_BYTES)?;
     check(&format!("label.{label}"), value, limits::LABEL_BYTES)?;
@@ -68,7 +69,7 @@ mod tests {
 
     #[test]
     fn every_name_can_be_assigned() {
-        for name in KEY_NAMES.split(", ") {
+        for name in key_names().split(", ") {
             let mut key = Key::default();
             assign(&mut key, &format!("{name}=7")).unwrap();
             assert_ne!(key, Key::default(), "{name}");

@@ -35,7 +35,7 @@ use plimsoll_proto::{
     v1::{Key, Resources},
 };
 
-pub use assign::{KEY_NAMES, assign};
+pub use assign::{assign, key_names};
 pub(crate) use rpm::program as rpm_program;
 pub(crate) use secrets::SECRET_BYTES;
 pub use secrets::Secrets;

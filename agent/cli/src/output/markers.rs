@@ -66,16 +66,35 @@ impl Pattern {
     }
 }
 
-/// Which kinds of markers are searched for.
+/// A tool that prints markers.
+#[derive(Debug)]
+pub struct PhaseTool {
+    /// Its name in `--phases`.
+    pub name: &'static str,
+    /// Its markers, for people.
+    pub markers: &'static str,
+    /// Each of its markers has one of these words.
+    words: &'static [&'static str],
+    parse: fn(&OutputLine<'_>) -> Option<PhaseMark>,
+}
+
+/// All tools whose markers are known.
+pub static PHASE_TOOLS: [PhaseTool; 3] = [
+    PhaseTool { name: "gitlab", markers: "GitLab's sections", words: &["section_"], parse: parse_section },
+    PhaseTool {
+        name: "spack",
+        markers: "Spack's phases",
+        words: &["Executing phase: '", "Successfully installed "],
+        parse: parse_spack,
+    },
+    PhaseTool { name: "rpm", markers: "sections of spec files", words: &["Executing("], parse: parse_rpm },
+];
+
+/// Which markers are searched for.
 #[derive(Debug, Clone, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each says of one kind of marks whether it counts")]
 pub struct PhaseMarks {
-    /// GitLab's sections.
-    pub gitlab: bool,
-    /// Spack's phases.
-    pub spack: bool,
-    /// The sections of a spec file that rpmbuild runs.
-    pub rpm: bool,
+    /// Those of these tools.
+    pub tools: Vec<&'static PhaseTool>,
     /// Patterns of the user, at most [`PATTERNS`].
     pub patterns: Vec<Pattern>,
     /// Whether output to a terminal is read too. The build then gets a terminal that the agent creates, instead of the real one.
@@ -85,23 +104,19 @@ pub struct PhaseMarks {
 /// Finds markers in one stream.
 #[derive(Debug)]
 pub(super) struct Scanner {
-    /// The markers to look for.
-    kinds: PhaseMarks,
-    section_finder: Finder<'static>,
-    spack_finders: [Finder<'static>; 2],
-    rpm_finder: Finder<'static>,
+    /// A finder for each word of the tools, with the tool.
+    finders: Vec<(Finder<'static>, &'static PhaseTool)>,
+    patterns: Vec<Pattern>,
     /// The start of a line that has not ended yet.
     line: Vec<u8>,
 }
 
 impl Scanner {
-    pub(super) fn new(kinds: PhaseMarks) -> Self {
-        let spack = ["Executing phase: '", "Successfully installed "].map(Finder::new);
+    pub(super) fn new(marks: PhaseMarks) -> Self {
+        let words = |tool: &'static PhaseTool| tool.words.iter().map(move |word| (Finder::new(word), tool));
         Self {
-            kinds,
-            section_finder: Finder::new("section_"),
-            spack_finders: spack,
-            rpm_finder: Finder::new("Executing("),
+            finders: marks.tools.into_iter().flat_map(words).collect(),
+            patterns: marks.patterns,
             line: Vec::new(),
         }
     }
@@ -144,19 +159,11 @@ impl Scanner {
         } else {
             Cow::Borrowed(lines)
         };
-        let mut found = Vec::new();
-        if self.kinds.gitlab {
-            found.extend(marked_lines(&self.section_finder, &lines, parse_section));
+        let mut found: Vec<(usize, PhaseMark)> = Vec::new();
+        for (finder, tool) in &self.finders {
+            found.extend(marked_lines(finder, &lines, tool.parse));
         }
-        if self.kinds.spack {
-            found.extend(
-                self.spack_finders.iter().flat_map(|finder| marked_lines(finder, &lines, parse_spack)),
-            );
-        }
-        if self.kinds.rpm {
-            found.extend(marked_lines(&self.rpm_finder, &lines, parse_rpm));
-        }
-        for pattern in &self.kinds.patterns {
+        for pattern in &self.patterns {
             match_pattern(pattern, &lines, &mut found);
         }
         found.sort_by_key(|(at, _mark)| *at);

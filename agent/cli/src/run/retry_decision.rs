@@ -6,8 +6,9 @@
 use std::time::Duration;
 
 use plimsoll_proto::{
+    cause::Cause,
     shown::clean,
-    v1::{Action, Cause, Verdict},
+    v1::{Action, Verdict},
 };
 
 /// Longest wait before a retry: the job occupies its builder, which costs money, while it waits.
@@ -59,7 +60,7 @@ pub(super) fn next_step(verdict: &Verdict, place: &RetryConditions) -> NextStep 
 }
 
 fn retry_as_is(verdict: &Verdict) -> NextStep {
-    if matches!(verdict.cause(), Cause::Preempted | Cause::NodeLost | Cause::EvictedByNode) {
+    if Cause::of_wire(verdict.cause()).is_some_and(Cause::is_taken_away) {
         return NextStep::Stop(format!("this place is being taken away: {}", verdict_reason(verdict)));
     }
     let wait = Duration::from_millis(verdict.outlook.as_ref().map_or(0, |outlook| outlook.wait_ms));
@@ -91,7 +92,7 @@ fn given_jobs(verdict: &Verdict) -> Option<u32> {
 /// answer is a retry with as many jobs as fit.
 fn retry_bigger(verdict: &Verdict, place: &RetryConditions) -> NextStep {
     let needs = format!("it needs a larger place: {}", verdict_reason(verdict));
-    if !matches!(verdict.cause(), Cause::Oom | Cause::Starved) {
+    if !Cause::of_wire(verdict.cause()).is_some_and(Cause::is_memory) {
         return NextStep::Stop(needs);
     }
     if place.larger_elsewhere {

@@ -18,7 +18,7 @@ use plimsoll_proto::v1::{Key, Resources};
 use plimsoll_support::patience::eventually;
 
 use super::{signals::ReceivedSignal, *};
-use crate::job_summary;
+use crate::{job_summary, output::PHASE_TOOLS};
 
 const SCRIPT: &str = "PLIMSOLL_TEST_SCRIPT";
 const LIMIT: &str = "PLIMSOLL_TEST_LIMIT";
@@ -62,7 +62,8 @@ fn agent_process() {
         limit_memory: variable(LIMIT).map(|bytes| bytes.parse().unwrap()),
         secrets: Secrets::default(),
         acting: VerdictActions::default(),
-        marks: variable(MARKS).map(|_set| PhaseMarks { gitlab: true, ..PhaseMarks::default() }),
+        marks: variable(MARKS)
+            .map(|_set| PhaseMarks { tools: vec![&PHASE_TOOLS[0]], ..PhaseMarks::default() }),
     };
     let kernel = Kernel::at(variable(ROOT).unwrap_or_else(|| "/".to_owned()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -41,9 +41,7 @@ enum RulesCommand {
 struct Test {
     /// The file [default: that of --pools-file].
     file: Option<PathBuf>,
-    /// A part of the key: project, stack, package, version, variants, compiler, `compiler_version`, arch, `build_system`, ref,
-    /// owner, label.NAME. Without any only the file is checked.
-    #[arg(long = "key", value_name = "NAME=VALUE")]
+    #[arg(long = "key", value_name = "NAME=VALUE", help = key_help())]
     keys: Vec<String>,
     /// Memory that the build is predicted to need [default: that of a build nothing is known of].
     #[arg(long, value_name = "SIZE", value_parser = quantity::memory)]
@@ -63,6 +61,12 @@ struct Test {
     /// Form of the result.
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,
+}
+
+fn key_help() -> String {
+    let quoted = |name: &str| if name.contains('_') { format!("`{name}`") } else { name.to_owned() };
+    let names = KEY_TEXTS.map(|(name, _)| quoted(name)).join(", ");
+    format!("A part of the key: {names}, label.NAME. Without any only the file is checked")
 }
 
 fn parse_time(text: &str) -> Result<u64, String> {

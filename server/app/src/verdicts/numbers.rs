@@ -59,13 +59,13 @@ pub(super) fn record_number(evidence: u64, given_unix_ms: u64) -> u64 {
     Fnv::default().with_part(&evidence.to_string()).with_part(&given_unix_ms.to_string()).value()
 }
 
-/// All fields of a key, in a fixed order. New fields must be appended, and only if they are set.
+/// All fields of a key, in a fixed order. New hints must be appended, and only if they are set.
 fn words_of(key: &Key) -> Vec<Cow<'_, str>> {
     let number = |n: Option<u64>| n.map(|n| n.to_string()).unwrap_or_default();
     let numbers = [number(key.hints.build_jobs.map(u64::from)), number(key.hints.input_bytes)];
     let labels = key.labels.iter().flat_map(|(name, value)| [name, value]);
     let mut words: Vec<Cow<'_, str>> = Vec::new();
-    words.extend(key.named_texts().map(|(_, text)| Cow::Borrowed(text)));
+    words.extend(key.fingerprint_texts().map(|(_, text)| Cow::Borrowed(text)));
     words.extend(numbers.map(Cow::Owned));
     words.extend(labels.map(|text| Cow::Borrowed(text.as_str())));
     words

@@ -15,6 +15,21 @@ pub const PIPELINE_LABEL: &str = "pipeline";
 /// The labels that may name the commit; the first one present is used.
 pub const COMMIT_LABELS: [&str; 3] = ["commit", "commit_sha", "sha"];
 
+/// The texts that keys have had from the first release on.
+const FIRST_TEXTS: [&str; 11] = [
+    "project",
+    "stack",
+    "package",
+    "version",
+    "variants",
+    "compiler",
+    "compiler_version",
+    "arch",
+    "build_system",
+    "ref",
+    "owner",
+];
+
 /// What is built. Attempts with equal keys are expected to need the same sizes. An empty text means not known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
@@ -97,6 +112,23 @@ impl Key {
         self.texts().map(|text| (names.next().unwrap_or_default().0, text))
     }
 
+    /// The texts, with their names, that stored fingerprints count: those of the first release, and a later one only where it is set, so that
+    /// a new text changes no stored fingerprint.
+    pub fn fingerprint_texts(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.named_texts().into_iter().filter(|(name, text)| counts_in_fingerprint(name, text))
+    }
+
+    /// The texts, with their names, in which builds of one package differ.
+    pub fn distinguishing_texts(&self) -> [(&'static str, &str); 5] {
+        [
+            ("version", &self.version),
+            ("variants", &self.variants),
+            ("compiler", &self.compiler),
+            ("compiler_version", &self.compiler_version),
+            ("arch", &self.arch),
+        ]
+    }
+
     /// Bytes of memory that an `Arc` of the key takes, without labels.
     pub fn allocated_bytes(&self) -> usize {
         let texts = self.texts().iter().map(|text| weight::allocation_bytes(text.len())).sum::<usize>();
@@ -141,6 +173,10 @@ impl Key {
     }
 }
 
+fn counts_in_fingerprint(name: &str, text: &str) -> bool {
+    !text.is_empty() || FIRST_TEXTS.contains(&name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,6 +190,18 @@ mod tests {
         key.compiler_version = "12".into();
         key.hints.build_jobs = Some(4);
         assert_eq!(key.describe(), "zlib@1.3 %gcc@12 -j4");
+    }
+
+    #[test]
+    fn a_new_text_changes_no_stored_fingerprint_of_a_key_without_it() {
+        let order = KEY_TEXTS.map(|(name, _)| name).into_iter().filter(|name| FIRST_TEXTS.contains(name));
+        assert!(order.eq(FIRST_TEXTS), "stored fingerprints depend on the order");
+        let counted = [("owner", ""), ("later", ""), ("later", "x")]
+            .map(|(name, text)| counts_in_fingerprint(name, text));
+        assert_eq!((Key::default().fingerprint_texts().count(), counted), (11, [true, false, true]));
+        // fingerprints of evidence are made of JSON
+        let first: String = FIRST_TEXTS.map(|name| format!("\"{name}\":\"\",")).concat();
+        assert_eq!(serde_json::to_string(&Key::default()).unwrap(), format!("{{{first}\"hints\":{{}}}}"));
     }
 
     #[test]

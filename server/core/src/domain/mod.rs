@@ -55,9 +55,10 @@ pub use key::{COMMIT_LABELS, PIPELINE_LABEL};
 pub use key::{Hints, Key};
 pub(crate) use lineage::RetryOf;
 pub use need_groups::{Distinction, NeedGroup, NeedGroups};
-pub use outcome::{Cause, Exit, OomOrigin, Outcome};
+pub use outcome::{Exit, OomOrigin, Outcome};
 pub(crate) use parallel_part::job_of_part;
 pub use phase::Phase;
+pub use plimsoll_proto::cause::Cause;
 pub use prediction::{
     Basis, KNOWN_CONFIDENCE, LowerBound, PoolAssignment, Prediction, Quantity, Rung, UsedAttempt,
 };

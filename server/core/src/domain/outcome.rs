@@ -1,6 +1,5 @@
-//! How an attempt ended, and why.
+//! How an attempt ended.
 
-use plimsoll_proto::named_enum;
 use serde::{Deserialize, Serialize};
 
 /// How the command of an attempt ended.
@@ -44,63 +43,4 @@ pub enum OomOrigin {
     LimitAbove,
     /// No limit: the whole machine had no memory left.
     Host,
-}
-
-named_enum! {
-    /// Why an attempt failed.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-    #[serde(rename_all = "snake_case")]
-    pub enum Cause {
-        /// The kernel killed a process of the build at a memory limit.
-        Oom => "oom",
-        /// The build ran at its memory limit and spent its time reclaiming memory.
-        Starved => "starved",
-        /// The build exceeded its time limit.
-        Timeout => "timeout",
-        /// The build would fail again in the same way.
-        Deterministic => "deterministic",
-        /// A fault outside the build.
-        Infra => "infra",
-        /// The node or the slot was taken away.
-        Preempted => "preempted",
-        /// A disk was full.
-        DiskFull => "disk_full",
-        /// The job was ended on purpose.
-        Canceled => "canceled",
-        /// A tool reached a memory limit of its own, below that of the build.
-        ToolOom => "tool_oom",
-        /// The ephemeral storage of the pod was used up.
-        EphemeralStorage => "ephemeral_storage",
-        /// The node is gone or does not respond.
-        NodeLost => "node_lost",
-        /// The kubelet evicted the pod, because the node ran short of a resource.
-        EvictedByNode => "evicted_by_node",
-        /// The build failed because others held something that it needed: a lock, or CPU time.
-        Contention => "contention",
-        /// The same failure disappeared on an earlier retry.
-        Flaky => "flaky",
-        /// The CI system or the runner is misconfigured.
-        Configuration => "configuration",
-        /// No evidence explains the failure.
-        Unknown => "unknown",
-        /// Either a fault outside the build or the build itself: the log shows both, but not which of them ended the build.
-        Undecided => "undecided",
-    }
-}
-
-impl Cause {
-    /// Whether the build needs more memory than was measured.
-    pub fn is_memory(self) -> bool {
-        matches!(self, Self::Oom | Self::Starved)
-    }
-
-    /// Whether the node or slot was taken away, so that the attempt does not count against the retry budget.
-    pub fn is_taken_away(self) -> bool {
-        matches!(self, Self::Preempted | Self::NodeLost | Self::EvictedByNode)
-    }
-
-    /// Whether the failure would repeat, whatever change a retry makes.
-    pub fn is_final(self) -> bool {
-        matches!(self, Self::Deterministic | Self::Configuration | Self::ToolOom | Self::Canceled)
-    }
 }

@@ -82,11 +82,7 @@ pub(super) fn wall_at_jobs(wall: f64, shared: f64, had: u32, asked: u32) -> f64 
 
 /// Whether two keys differ only in hints and in fields that do not distinguish builds of a package.
 pub(super) fn is_same_build(a: &Key, b: &Key) -> bool {
-    a.version == b.version
-        && a.variants == b.variants
-        && a.compiler == b.compiler
-        && a.compiler_version == b.compiler_version
-        && a.arch == b.arch
+    a.distinguishing_texts() == b.distinguishing_texts()
 }
 
 /// The median; 0 if empty.

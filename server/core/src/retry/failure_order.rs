@@ -78,11 +78,12 @@ struct OutsideFault {
     lines: FaultLines,
 }
 
-/// How a line of a fault stands to the failures of the build after it.
+/// What is known of a line of a fault when it is read.
 #[derive(Debug, Clone, Copy)]
 struct FaultOrder {
-    /// The line only may show a fault: no failure of the build decides whether it was overcome, a new phase of rpmbuild does.
+    /// The line may show a fault or not: a new phase of rpmbuild decides whether it was overcome, and a failure of the build does not.
     is_vague: bool,
+    /// The build went on after the line.
     is_overcome: bool,
     /// The line comes from the CI runner, not from the build.
     is_runner_report: bool,

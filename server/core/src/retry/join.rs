@@ -23,7 +23,7 @@
 //! fault explains the failure, whatever the order of the questions.
 
 use super::{reasons, signature};
-use crate::domain::{Cause, Exit, Key, MatchedLine, ReportedEvidence, Verdict, VerdictBasis};
+use crate::domain::{Exit, Key, MatchedLine, ReportedEvidence, Verdict, VerdictBasis};
 
 /// Most reasons kept of each kind (container, pod, CI system).
 const MAX_REASONS: usize = 4;
@@ -97,7 +97,7 @@ fn add_lines(known: &mut Vec<MatchedLine>, new: &[MatchedLine]) {
         }
     }
     known.sort_by(|one, other| {
-        let place = |line: &MatchedLine| explaining_rank(line.cause);
+        let place = |line: &MatchedLine| line.cause.traits().log_rank;
         place(one).cmp(&place(other)).then_with(|| one.rule.cmp(&other.rule))
     });
     known.truncate(MAX_LINES);
@@ -106,7 +106,7 @@ fn add_lines(known: &mut Vec<MatchedLine>, new: &[MatchedLine]) {
 /// Merges two lines of one rule.
 fn merge_lines(known: &mut MatchedLine, new: &MatchedLine) {
     known.order = known.order.max(new.order);
-    if explaining_rank(new.cause) < explaining_rank(known.cause) {
+    if new.cause.traits().log_rank < known.cause.traits().log_rank {
         known.cause = new.cause;
     }
     // an empty text was removed for its age: the new one is taken again
@@ -121,28 +121,6 @@ fn merge_lines(known: &mut MatchedLine, new: &MatchedLine) {
     } else if known.first == new.first {
         // the same line in two logs: one of its positions is kept, independent of the order of the logs
         known.root = known.root.take().max(new.root.clone());
-    }
-}
-
-/// Rank of a cause among the lines of one log: the lowest explains the others. The module's comment has the reasons.
-fn explaining_rank(cause: Cause) -> u8 {
-    match cause {
-        Cause::Oom => 0,
-        Cause::Starved => 1,
-        Cause::ToolOom => 2,
-        Cause::DiskFull => 3,
-        Cause::EphemeralStorage => 4,
-        Cause::Preempted => 5,
-        Cause::NodeLost => 6,
-        Cause::EvictedByNode => 7,
-        Cause::Timeout => 8,
-        Cause::Infra | Cause::Undecided => 9,
-        Cause::Contention => 10,
-        Cause::Deterministic => 11,
-        Cause::Configuration => 12,
-        Cause::Canceled => 13,
-        Cause::Flaky => 14,
-        Cause::Unknown => 15,
     }
 }
 
@@ -170,7 +148,7 @@ fn with_gaps_filled(new: &Key, known: &Key) -> Key {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::LogOrder;
+    use crate::domain::{Cause, LogOrder};
 
     fn line(rule: &str, line: &str) -> MatchedLine {
         let (cause, order) = (Cause::Deterministic, LogOrder::Alone);

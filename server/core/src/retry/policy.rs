@@ -1,5 +1,6 @@
 //! The operator's settings for retries: a budget for every build, and terms for each cause, project and stack.
 
+use plimsoll_proto::cause::{CauseTraits, RetryLimit};
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{AttemptId, Cause, Fnv, Key, Millis};
@@ -146,28 +147,21 @@ impl RetryPolicy {
         terms
     }
 
-    /// Default terms by cause. The waits are judgements: a node is replaced in seconds, a service that is down returns in minutes.
+    /// Default terms of a cause.
     fn default_terms(&self, cause: Cause) -> RetryTerms {
-        let budget = self.max_attempts.saturating_sub(1);
-        let (retries, wait, most, counts) = match cause {
-            Cause::Preempted | Cause::NodeLost | Cause::EvictedByNode => (self.max_preempted, 10, 300, false),
-            Cause::Infra | Cause::Undecided => (budget, 30, 600, true),
-            Cause::Contention => (budget, 60, 900, true),
-            Cause::Unknown => (self.unproven_retries, 0, 0, true),
-            Cause::Oom
-            | Cause::Starved
-            | Cause::Timeout
-            | Cause::Flaky
-            | Cause::DiskFull
-            | Cause::EphemeralStorage => (budget, 0, 0, true),
-            Cause::Deterministic | Cause::Configuration | Cause::ToolOom | Cause::Canceled => (0, 0, 0, true),
+        let CauseTraits { retries, wait_s: [wait, longest_wait], .. } = cause.traits();
+        let retries = match retries {
+            RetryLimit::Preempted => self.max_preempted,
+            RetryLimit::Budget => self.max_attempts.saturating_sub(1),
+            RetryLimit::Unproven => self.unproven_retries,
+            RetryLimit::Zero => 0,
         };
         RetryTerms {
             retries,
             wait: Millis(wait * 1000),
-            longest_wait: Millis(most * 1000),
+            longest_wait: Millis(longest_wait * 1000),
             jitter: 0.25,
-            counts_in_budget: counts,
+            counts_in_budget: !cause.is_taken_away(),
         }
     }
 }

@@ -205,7 +205,7 @@ fn same_size_advice(cause: Cause, how: &str) -> String {
         Cause::Timeout => {
             "it used almost no CPU, so more time would not help; retry with the same time".to_owned()
         }
-        Cause::Infra | Cause::Preempted | Cause::NodeLost | Cause::EvictedByNode => {
+        cause if cause == Cause::Infra || cause.is_taken_away() => {
             format!("the build is not at fault, so retry {how}")
         }
         Cause::Unknown => format!("the retry policy allows another attempt {how}"),
@@ -318,10 +318,10 @@ pub(super) fn cause_sentence(finding: &Finding, cause: Cause) -> String {
         _ => finding.decided_by == Some(EvidenceSource::Log),
     };
     let by_rule = finding.cause == Some(Cause::Flaky) && finding.decided_by == Some(EvidenceSource::Log);
-    let (head, tail) = if by_rule && cause == Cause::Flaky {
-        ("a test or its helper probably ", "failed by chance")
+    let [head, tail] = if by_rule && cause == Cause::Flaky {
+        ["a test or its helper probably ", "failed by chance"]
     } else {
-        cause_phrase(cause)
+        cause.traits().sentence
     };
     let words = format!("{head}{}{tail}", if is_probable { "probably " } else { "" });
     let words = match decided {
@@ -345,27 +345,5 @@ pub(super) fn key(evidence: &Evidence) -> &crate::domain::Key {
     match &evidence.measured {
         Some(measured) if evidence.key.package.is_empty() => &measured.key,
         _ => &evidence.key,
-    }
-}
-
-/// The cause as the start of a sentence, in two parts; "probably" goes between them.
-fn cause_phrase(cause: Cause) -> (&'static str, &'static str) {
-    match cause {
-        Cause::Oom => ("it ", "ran out of memory"),
-        Cause::Starved => ("it ", "starved at its memory limit"),
-        Cause::Timeout => ("it ", "ran out of time"),
-        Cause::Deterministic => ("the build itself is ", "broken"),
-        Cause::Infra | Cause::Undecided => ("something outside the build ", "failed"),
-        Cause::Preempted => ("it was ", "preempted"),
-        Cause::DiskFull => ("a disk was ", "full"),
-        Cause::Canceled => ("it was ", "canceled"),
-        Cause::ToolOom => ("a tool ", "reached a memory limit of its own"),
-        Cause::EphemeralStorage => ("it ", "used up the storage of its pod"),
-        Cause::NodeLost => ("its node was ", "lost"),
-        Cause::EvictedByNode => ("its node ", "evicted it"),
-        Cause::Contention => ("it ", "did not get what it needed in time"),
-        Cause::Flaky => ("this failure ", "went away on a retry before"),
-        Cause::Configuration => ("the CI system or the runner is ", "misconfigured"),
-        Cause::Unknown => ("", "the cause is not known"),
     }
 }

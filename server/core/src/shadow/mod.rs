@@ -34,7 +34,7 @@ impl Settings {
 /// A number between 0 and 1 for a build, uniformly distributed over builds: [`Fnv`] over its key, then the finalizer of `SplitMix64`
 /// (Steele, Lea, Flood 2014), which mixes all bits.
 fn position(key: &Key) -> f64 {
-    let built = key.named_texts().into_iter().filter(|(name, _)| !["ref", "owner"].contains(name));
+    let built = key.fingerprint_texts().filter(|(name, _)| !["ref", "owner"].contains(name));
     // a byte that occurs in no text separates the fields of the key
     let mut hash = Fnv::default().with(built.flat_map(|(_, text)| text.bytes().chain([0xff]))).value();
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

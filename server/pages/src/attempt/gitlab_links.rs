@@ -1,5 +1,5 @@
-//! Links to GitLab's pages about the job of an attempt. The attempt's id is `HOST:JOB`; its key has the project
-//! and the pipeline.
+//! Links to GitLab's pages about the job of an attempt. The attempt's id names host and job
+//! ([`job::gitlab_job`]), its key the project and the pipeline.
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use plimsoll_proto::{job, v1::Summary};
@@ -12,13 +12,10 @@ const PATH_ESCAPES: &AsciiSet =
 /// a GitLab job. The addresses begin with `https://` and the host, unless the job has reported an `http` address of
 /// the same host.
 pub(super) fn gitlab_links(summary: &Summary) -> Vec<(String, String)> {
-    let Some((host, job)) = summary.attempt.split_once(':') else { return Vec::new() };
+    let Some((host, job)) = job::gitlab_job(&summary.attempt) else { return Vec::new() };
     let key = summary.key.clone().unwrap_or_default();
     let project = key.project.trim_matches('/');
-    let is_name = |name: &str| {
-        name.contains('.') && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte))
-    };
-    if !is_name(host) || !is_number(job) || project.is_empty() || project.contains("..") {
+    if project.is_empty() || project.contains("..") {
         return Vec::new();
     }
     let plain = key.labels.get(job::SERVER_URL_LABEL).filter(|url| is_address_of_host(url, host));
@@ -90,6 +87,7 @@ mod tests {
             ("evil.example/x?:4711", "group/app"),
             ("user@evil.example:4711", "group/app"),
             ("localhost:4711", "group/app"),
+            ("another-ci/ci.example:4711", "group/app"),
             ("gitlab.example:4711", ""),
             ("gitlab.example:4711", "../../admin"),
         ] {

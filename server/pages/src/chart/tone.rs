@@ -1,6 +1,6 @@
 //! The tones of charts: what each colour means.
 
-use plimsoll_proto::v1::Cause;
+use plimsoll_proto::{cause::Cause, v1};
 
 macro_rules! tones {
     ($($tone:ident $name:literal)*) => {
@@ -46,18 +46,13 @@ tones! {
 
 impl Tone {
     /// The tone of a cause of failure.
-    pub(crate) fn of_cause(cause: Cause) -> Self {
-        match cause {
-            Cause::Oom | Cause::ToolOom => Self::Oom,
-            Cause::Starved => Self::Starved,
-            Cause::Timeout => Self::Timeout,
-            Cause::Infra
-            | Cause::Preempted
-            | Cause::NodeLost
-            | Cause::EvictedByNode
-            | Cause::Contention
-            | Cause::Undecided => Self::Infra,
-            Cause::Deterministic => Self::Same,
+    pub(crate) fn of_cause(cause: v1::Cause) -> Self {
+        match Cause::of_wire(cause) {
+            Some(Cause::Oom | Cause::ToolOom) => Self::Oom,
+            Some(Cause::Starved) => Self::Starved,
+            Some(Cause::Timeout) => Self::Timeout,
+            Some(Cause::Deterministic) => Self::Same,
+            Some(cause) if cause.is_outside() => Self::Infra,
             _ => Self::Other,
         }
     }

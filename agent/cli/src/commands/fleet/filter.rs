@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use clap::{Args, ValueEnum};
 use plimsoll_client::questions::QuestionFailure;
 use plimsoll_proto::{
+    cause::wire_causes,
     evidence::cause_words,
     json::Word,
     v1::{Cause, Filter, Outcome},
@@ -158,18 +159,13 @@ fn parse_label(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// All causes. Their numbers on the wire are small and have no gaps.
-fn causes() -> impl Iterator<Item = Cause> {
-    (1..).map_while(|number| Cause::try_from(number).ok())
-}
-
 /// Parses a cause; the error lists all causes.
 pub(in crate::commands) fn cause(text: &str) -> Result<Cause, String> {
     let asked = text.to_ascii_lowercase().replace([' ', '-'], "_");
     let is_meant =
         |cause: &Cause| cause.word() == asked || cause_words(*cause).eq_ignore_ascii_case(text.trim());
-    causes().find(is_meant).ok_or_else(|| {
-        let known = causes().map(|cause| {
+    wire_causes().find(is_meant).ok_or_else(|| {
+        let known = wire_causes().map(|cause| {
             let (word, shown) = (cause.word(), cause_words(cause));
             if word.replace('_', " ") == shown { word } else { format!("{word} ({shown})") }
         });

@@ -7,9 +7,7 @@ use super::*;
 fn all() -> PhaseMarks {
     let patterns = ["^Entering (.+)$", r"^\[(?:\d+)/(?:\d+)\] (?P<what>\w+)"];
     PhaseMarks {
-        gitlab: true,
-        spack: true,
-        rpm: true,
+        tools: PHASE_TOOLS.iter().collect(),
         patterns: patterns.map(|text| Pattern::new(text).unwrap()).to_vec(),
         terminals: false,
     }
@@ -145,7 +143,11 @@ fn the_sections_of_a_spec_file_are_phases() {
         .chain([PhaseMark::PhaseEnd])
         .collect();
     assert_eq!(scan(RPM.as_bytes()), expected);
-    assert_eq!(Scanner::new(PhaseMarks { spack: true, ..PhaseMarks::default() }).scan(RPM.as_bytes()), []);
+    assert_eq!(
+        Scanner::new(PhaseMarks { tools: vec![&PHASE_TOOLS[1]], ..PhaseMarks::default() })
+            .scan(RPM.as_bytes()),
+        []
+    );
 }
 
 /// A package whose test fails.

@@ -1,6 +1,6 @@
 //! What each verdict means in its place.
 
-use plimsoll_proto::v1::{Outlook, Prediction, Quantity};
+use plimsoll_proto::v1::{Cause, Outlook, Prediction, Quantity};
 
 use super::*;
 

@@ -98,25 +98,7 @@ pub(crate) fn key(key: &Key) -> pb::Key {
 }
 
 pub(crate) fn cause(cause: Cause) -> pb::Cause {
-    match cause {
-        Cause::Oom => pb::Cause::Oom,
-        Cause::Starved => pb::Cause::Starved,
-        Cause::Timeout => pb::Cause::Timeout,
-        Cause::Deterministic => pb::Cause::Deterministic,
-        Cause::Infra => pb::Cause::Infra,
-        Cause::Preempted => pb::Cause::Preempted,
-        Cause::DiskFull => pb::Cause::DiskFull,
-        Cause::Canceled => pb::Cause::Canceled,
-        Cause::ToolOom => pb::Cause::ToolOom,
-        Cause::EphemeralStorage => pb::Cause::EphemeralStorage,
-        Cause::NodeLost => pb::Cause::NodeLost,
-        Cause::EvictedByNode => pb::Cause::EvictedByNode,
-        Cause::Contention => pb::Cause::Contention,
-        Cause::Flaky => pb::Cause::Flaky,
-        Cause::Configuration => pb::Cause::Configuration,
-        Cause::Unknown => pb::Cause::Unknown,
-        Cause::Undecided => pb::Cause::Undecided,
-    }
+    cause.to_wire()
 }
 
 /// Parses the cause in a correction: any cause except unknown and undecided.

@@ -254,8 +254,22 @@ fn upstream_tags(pool: &Pool, tags: &[String]) -> Result<Vec<String>, FieldViola
 fn fingerprint(asked: &TicketQuestion) -> u64 {
     let TicketQuestion { key, kind, owner, pool, tags } = asked;
     let kind = kind.map_or("", BuildKind::as_str);
-    let fields = key.texts().into_iter().chain([owner.as_str(), pool.as_str()]);
+    let fields = key.fingerprint_texts().map(|(_, text)| text).chain([owner.as_str(), pool.as_str()]);
     let labels = key.labels.iter().flat_map(|(name, value)| [name, value]);
     let parts = fields.chain(labels.chain(tags).map(String::as_str)).chain([kind]);
     parts.fold(Fnv::default(), Fnv::with_part).value()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fingerprint_of_a_request_stays_the_same_over_releases() {
+        let mut key = Key { package: "zlib".into(), git_ref: "main".into(), ..Key::default() };
+        key.labels.insert("stage".into(), "build".into());
+        let tags = vec!["arm".to_owned()];
+        let asked = TicketQuestion { key, kind: None, owner: "me".into(), pool: "one".into(), tags };
+        assert_eq!(fingerprint(&asked), 0xae14_fa2c_d2b9_dcd5);
+    }
 }

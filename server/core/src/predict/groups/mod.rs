@@ -174,10 +174,9 @@ pub fn fields_of_key(key: &Key) -> Vec<FieldValue<'_>> {
 }
 
 fn built_fields(key: &Key) -> Vec<FieldValue<'_>> {
-    let names = ["version", "variants", "compiler", "compiler_version", "arch", "build_system", "stack"];
-    let texts = key.named_texts();
-    let of = |name: &&'static str| texts.iter().find(|(text, _)| text == name).map(|(_, value)| *value);
-    names.iter().map(|name| ((*name).into(), of(name).unwrap_or_default().into())).collect()
+    let others = [("build_system", key.build_system.as_str()), ("stack", &key.stack)];
+    let texts = key.distinguishing_texts().into_iter().chain(others);
+    texts.map(|(name, text)| (name.into(), text.into())).collect()
 }
 
 fn jobs<'a>(jobs: u32) -> std::borrow::Cow<'a, str> {
