@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// All variables that [`key`] and [`attempt`] read.
-pub const VARIABLES: [&str; 19] = [
+pub const CI_VARIABLES: [&str; 19] = [
     "CI_PROJECT_PATH",
     "CI_COMMIT_REF_NAME",
     "CI_COMMIT_SHA",
@@ -256,9 +256,9 @@ mod tests {
         assert_eq!(attempt(lookup), None);
         asked.borrow_mut().push("CI_SERVER_HOST".to_owned());
         for name in asked.borrow().iter() {
-            assert!(VARIABLES.contains(&name.as_str()) || name == VARIANTS, "{name}");
+            assert!(CI_VARIABLES.contains(&name.as_str()) || name == VARIANTS, "{name}");
         }
-        for name in VARIABLES {
+        for name in CI_VARIABLES {
             assert!(asked.borrow().iter().any(|asked| asked == name), "{name} is never looked at");
         }
     }

@@ -34,29 +34,29 @@ fn time_reading(meter: &mut Meter) -> Option<Duration> {
 fn measurement_source(source: Source, has_own_group: bool, cost: Option<Duration>) -> CheckLine {
     const CHECK_NAME: &str = "cgroup";
     let Some(cost) = cost else {
-        let says = "nothing can be measured here: neither a cgroup nor /proc can be read; run it as the build's user, with /proc mounted";
-        return CheckLine::fail(CHECK_NAME, says);
+        let text = "nothing can be measured here: neither a cgroup nor /proc can be read; run it as the build's user, with /proc mounted";
+        return CheckLine::fail(CHECK_NAME, text);
     };
     let cost = format!("a reading takes {:.2} ms", cost.as_secs_f64() * 1000.0);
     let version = match source {
         Source::CgroupV1 => "v1",
         Source::CgroupV2 => "v2",
         _tree => {
-            let says = format!(
+            let text = format!(
                 "no cgroup of the build can be read, so its processes are added up: {cost}, more with many processes; kills for \
                  memory are not seen. Give the agent a cgroup that it may write (deploy/docs/agent.md)"
             );
-            return CheckLine::warn(CHECK_NAME, says);
+            return CheckLine::warn(CHECK_NAME, text);
         }
     };
-    let says = if has_own_group {
+    let text = if has_own_group {
         format!("{version}, a group for each build: {cost}")
     } else {
         format!(
             "{version}, the group of this job, so other commands in it are counted, and --limit-memory has no effect: {cost}"
         )
     };
-    CheckLine::ok(CHECK_NAME, says)
+    CheckLine::ok(CHECK_NAME, text)
 }
 
 fn check_limits(limits: &CgroupLimits) -> CheckLine {
@@ -74,25 +74,25 @@ pub(super) async fn check_spool(settings: &Settings) -> CheckLine {
     let found = match connection_check::check_spool(&settings.spool_dir, settings.spool_bytes).await {
         Ok(found) => found,
         Err(error) => {
-            let says = format!(
+            let text = format!(
                 "{dir} cannot be used ({error}): samples wait in memory only, and are lost if the server is away; name another --spool-dir"
             );
-            return CheckLine::warn(CHECK_NAME, says);
+            return CheckLine::warn(CHECK_NAME, text);
         }
     };
-    let says = format!("{} takes up to {}", found.dir.display(), figures::bytes(settings.spool_bytes));
+    let text = format!("{} takes up to {}", found.dir.display(), figures::bytes(settings.spool_bytes));
     let free = found.free_bytes.unwrap_or(u64::MAX);
     if free < settings.spool_bytes {
         let free = figures::bytes(free);
         return CheckLine::warn(
             CHECK_NAME,
-            format!("{says}, but its disk has only {free} free: make room, or name another --spool-dir"),
+            format!("{text}, but its disk has only {free} free: make room, or name another --spool-dir"),
         );
     }
     let left = [(found.waiting, "waiting for the server"), (found.refused, "refused by a server")];
     let left = left.into_iter().filter(|(count, _)| *count > 0);
     let left: Vec<String> = left.map(|(count, what)| format!("; earlier attempts {what}: {count}")).collect();
-    CheckLine::ok(CHECK_NAME, says + &left.concat())
+    CheckLine::ok(CHECK_NAME, text + &left.concat())
 }
 
 /// Which markers the agent would look for in the output of a build.

@@ -27,8 +27,8 @@ pub(super) async fn check_server(servers: &str, trust: &Trust) -> Vec<CheckLine>
     let (mut lines, address, peer) = match &surveyed[..] {
         [only, ..] if !only.is_one_of_several => match only.address.connect().await {
             Ok(peer) => {
-                let says = format!("{} takes connections at {peer}", only.address.url);
-                (vec![CheckLine::ok("address", says)], &only.address, peer)
+                let text = format!("{} takes connections at {peer}", only.address.url);
+                (vec![CheckLine::ok("address", text)], &only.address, peer)
             }
             Err(why) => return vec![CheckLine::fail("address", why)],
         },
@@ -61,8 +61,8 @@ fn check_addresses(several: &[SurveyedServer]) -> Vec<CheckLine> {
             CheckLine::ok("address", format!("{} is a standby: {why}", server.label))
         }
         (ServerState::Standby(why), false) => {
-            let says = format!("{} is a standby, and no address serves: {why}", server.label);
-            CheckLine::fail("address", says)
+            let text = format!("{} is a standby, and no address serves: {why}", server.label);
+            CheckLine::fail("address", text)
         }
         (ServerState::NoAnswer(why), true) => {
             CheckLine::warn("address", format!("{} does not answer: {why}", server.label))
@@ -79,8 +79,8 @@ fn check_addresses(several: &[SurveyedServer]) -> Vec<CheckLine> {
 fn check_encryption(address: &ServerAddress, shown: Option<&[u8]>, now_unix_ms: u64) -> Option<CheckLine> {
     if !address.is_tls {
         return Some(if is_read_by_others(&address.url) {
-            let says = "none: others on the network can read samples and the token; use https:// and a server with TLS";
-            CheckLine::warn("TLS", says)
+            let text = "none: others on the network can read samples and the token; use https:// and a server with TLS";
+            CheckLine::warn("TLS", text)
         } else {
             CheckLine::ok("TLS", "none: the server is on this machine")
         });
@@ -122,8 +122,8 @@ fn check_answer(
             vec![CheckLine::fail("token", format!("{why}{mend}"))]
         }
         Err(ServerUnknown::Foreign(_)) => {
-            let says = format!("{} answers, and is no plimsoll-server: check address and port", address.url);
-            vec![CheckLine::warn("server", says)]
+            let text = format!("{} answers, and is no plimsoll-server: check address and port", address.url);
+            vec![CheckLine::warn("server", text)]
         }
         Err(ServerUnknown::NoAnswer(why)) => vec![CheckLine::fail("server", why)],
     }
@@ -146,22 +146,22 @@ fn version(server: &str) -> CheckLine {
 
 fn check_token(server: &GetServerResponse, has_token: bool) -> CheckLine {
     if !server.access_required {
-        let says = "not needed: the server has no access file, so every caller may do everything";
-        return CheckLine::ok("token", says);
+        let text = "not needed: the server has no access file, so every caller may do everything";
+        return CheckLine::ok("token", text);
     }
     let projects =
         if server.projects.is_empty() { "every project".to_owned() } else { server.projects.join(", ") };
     let who = if has_token { "the token is that of" } else { "without a token you are" };
     let trust = if server.trusted { "" } else { "; its builds do not lower predictions for others" };
-    let says = format!("{who} {}: {} for {projects}{trust}", server.caller, server.roles.join(", "));
-    let says = plimsoll_proto::shown::escaped_line(&says).into_owned();
+    let text = format!("{who} {}: {} for {projects}{trust}", server.caller, server.roles.join(", "));
+    let text = plimsoll_proto::shown::escaped_line(&text).into_owned();
     let missing = WANTED_ROLES.into_iter().find(|(role, _)| !server.roles.iter().any(|own| own == role));
     match missing {
         Some((role, so)) => CheckLine::warn(
             "token",
-            format!("{says}; without the role {role}, {so}: add it in the access file"),
+            format!("{text}; without the role {role}, {so}: add it in the access file"),
         ),
-        None => CheckLine::ok("token", says),
+        None => CheckLine::ok("token", text),
     }
 }
 
@@ -172,10 +172,10 @@ fn check_clock(server_unix_ms: u64, own_unix_ms: u64) -> CheckLine {
     }
     let way = if own_unix_ms > server_unix_ms { "ahead of" } else { "behind" };
     let off = humantime::format_duration(std::time::Duration::from_secs(off / 1000));
-    let says = format!(
+    let text = format!(
         "{off} {way} the server's: set both by NTP; certificates and signed tokens may be refused, and times of builds are estimated"
     );
-    CheckLine::warn("clock", says)
+    CheckLine::warn("clock", text)
 }
 
 #[cfg(test)]

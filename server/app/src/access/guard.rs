@@ -250,16 +250,17 @@ impl AccessFileContent {
             Ok(file) => file,
             Err(error) => return Self { access: Err(error), stamps, origins: Origins::new() },
         };
-        let beside = |named: &Path| path.parent().map_or_else(|| named.to_owned(), |dir| dir.join(named));
-        stamps.extend(file.files().map(|named| stamp(&beside(named))));
+        let in_access_dir =
+            |named: &Path| path.parent().map_or_else(|| named.to_owned(), |dir| dir.join(named));
+        stamps.extend(file.files().map(|named| stamp(&in_access_dir(named))));
         // the text does not quote the file's name: a secret may have been written in its place
         let read = |named: &PathBuf| {
-            text(&beside(named)).map_err(|error| format!("cannot be read: {}", error.root_cause()))
+            text(&in_access_dir(named)).map_err(|error| format!("cannot be read: {}", error.root_cause()))
         };
         let origins = Mutex::new(Origins::new());
         let fetched = |mut origin: KeySetSource| {
             for named in [&mut origin.ca_file, &mut origin.bearer_file].into_iter().flatten() {
-                *named = beside(named);
+                *named = in_access_dir(named);
             }
             let place = known.get(&origin).cloned().unwrap_or_default();
             let mut origins = origins.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,7 +8,7 @@
 use plimsoll_core::domain::{AttemptId, EvidenceSource, FieldViolation, Verdict};
 
 use crate::access::identity::{Identity, Role, matches_pattern};
-pub use crate::runtime::settings::by_module::privacy::Private;
+pub use crate::runtime::settings::by_module::privacy::PrivacySettings;
 
 /// Text shown instead of a private value.
 pub(crate) const HIDDEN: &str = "***";
@@ -43,7 +43,7 @@ impl ReadableWords {
     pub(crate) const NONE: Self = Self { logs: false, corrections: false };
 }
 
-impl Private {
+impl PrivacySettings {
     fn has_label(&self, name: &str) -> bool {
         self.labels.iter().any(|pattern| matches_pattern(pattern, name))
     }
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_label_is_private_by_its_name_or_its_beginning() {
-        let private = Private { labels: vec!["customer".into(), "hr-*".into()], logs: false };
+        let private = PrivacySettings { labels: vec!["customer".into(), "hr-*".into()], logs: false };
         let hidden =
             ["customer", "hr-", "hr-grade", "customers", "hr", ""].map(|name| private.has_label(name));
         assert_eq!(hidden, [true, true, true, false, false, false]);
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn private_data_is_hidden_from_callers_without_the_project() {
-        let private = Private { labels: vec!["customer".into()], logs: true };
+        let private = PrivacySettings { labels: vec!["customer".into()], logs: true };
         let reader = |roles: &[Role], projects: &[&str]| Identity {
             roles: roles.iter().copied().collect(),
             projects: projects.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>().into(),
@@ -125,7 +125,7 @@ mod tests {
         assert!(!hides(&reader(&[Role::Reader], &["*", "spack/packages"])));
         assert!(!hides(&reader(&[Role::Operator], &[])));
         assert!(!hides(&Identity::anyone()) && hides(&Identity::unknown()));
-        assert!(!Private::default().hides_from(&reader(&[Role::Reader], &[]), "x"));
+        assert!(!PrivacySettings::default().hides_from(&reader(&[Role::Reader], &[]), "x"));
         let ask = |label: &str| private.may_ask(&reader(&[Role::Reader], &[]), "", "group_label", label);
         assert_eq!(ask("customer").unwrap_err().field, "group_label");
         assert_eq!(ask("stage"), Ok(()));

@@ -11,13 +11,13 @@ use plimsoll_core::{
 use super::{
     Refusal,
     identity::Identity,
-    privacy::{HIDDEN, Private, hide_correction},
+    privacy::{HIDDEN, PrivacySettings, hide_correction},
 };
 
 /// Redacts answers for one caller.
 #[derive(Debug, Clone)]
 pub(crate) struct Redactor {
-    pub(crate) private: Arc<Private>,
+    pub(crate) private: Arc<PrivacySettings>,
     pub(crate) caller: Arc<Identity>,
 }
 

@@ -31,7 +31,7 @@ use plimsoll_store::Store;
 pub(crate) use prediction::PredictionCache;
 
 use crate::{
-    access::{identity::Identity, privacy::Private},
+    access::{identity::Identity, privacy::PrivacySettings},
     runtime::metrics::{KindLabel, Metrics},
     sizing::pools::PoolRegistry,
 };
@@ -40,7 +40,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(crate) struct SizingService {
     pub(crate) history: SharedHistory,
-    pub(crate) private: Arc<Private>,
+    pub(crate) private: Arc<PrivacySettings>,
     pub(crate) prediction_cache: Arc<PredictionCache>,
     pub(crate) known_answers: Arc<KnownAnswers>,
     pub(crate) settings: Arc<predict::Settings>,

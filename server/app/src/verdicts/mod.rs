@@ -36,7 +36,7 @@ use plimsoll_store as store;
 pub(crate) use rejudging::Rejudging;
 
 use crate::{
-    access::{Refusal, privacy::Private},
+    access::{Refusal, privacy::PrivacySettings},
     ingest::{Ingest, IngestParts},
     runtime::audit::AUDIT,
 };
@@ -49,13 +49,13 @@ pub(crate) type FoundAttempt = Option<(Arc<Summary>, bool)>;
 #[derive(Debug, Clone)]
 pub(crate) struct Verdicts {
     pub(crate) ingest: Ingest,
-    pub(crate) private: Arc<Private>,
+    pub(crate) private: Arc<PrivacySettings>,
     queue: VerdictQueue,
 }
 
 impl Verdicts {
     /// The verdicts on the attempts that `ingest` writes.
-    pub(crate) fn new(ingest: Ingest, private: Arc<Private>) -> Self {
+    pub(crate) fn new(ingest: Ingest, private: Arc<PrivacySettings>) -> Self {
         let queue = VerdictQueue::new(Arc::clone(&ingest.parts.metrics));
         Self { ingest, private, queue }
     }

@@ -73,7 +73,7 @@ pub use sample::Sample;
 pub use starvation::Starvation;
 pub use stats_fields::StatsFields;
 pub use summary::{DeliveryOrigin, FinalTotals, Summary};
-pub use ticket::{Machine, Ticket, TicketClaim, TicketNumbers};
+pub use ticket::{Ticket, TicketClaim, TicketNumbers, UpstreamMachine};
 pub(crate) use units::float;
 pub use units::{Bytes, Cores, CpuMicros, Micros, Millis};
 pub use upstream::{UpstreamServer, UpstreamTicket};

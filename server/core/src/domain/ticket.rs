@@ -34,12 +34,12 @@ pub struct Ticket {
     pub host: Option<String>,
     /// The machine that it holds, of a server upstream. Kept in a record of its own, [`super::UpstreamTicket`].
     #[serde(skip)]
-    pub machine: Option<Machine>,
+    pub machine: Option<UpstreamMachine>,
 }
 
 /// A machine that a server upstream started for a ticket.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Machine {
+pub struct UpstreamMachine {
     /// What the upstream gives out with it: a name, or a text in YAML.
     pub output: Arc<str>,
     /// The upstream has declared it failed.

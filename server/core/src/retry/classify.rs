@@ -82,8 +82,8 @@ fn classify_ignoring(
     found.extend(measured.and_then(clues::starved_clue));
     let time_was_over = clues::time_was_over(joined.time_limit, measured, exit);
     let ended = exit.and_then(|exit| clues::exit_clue(exit, measured.and_then(|summary| summary.oom_kill)));
-    let says_late = |clue: &&Clue| clue.cause == Some(Cause::Timeout);
-    if time_was_over.iter().chain(&deadlines).chain(&ended).chain(&ci).any(|clue| says_late(&clue)) {
+    let is_timeout = |clue: &&Clue| clue.cause == Some(Cause::Timeout);
+    if time_was_over.iter().chain(&deadlines).chain(&ended).chain(&ci).any(|clue| is_timeout(&clue)) {
         found.extend(measured.and_then(cpu::throttled_clue));
     }
     found.extend(time_was_over);

@@ -78,7 +78,7 @@ pub use self::{
     finding::Finding,
     join::{join, join_reports},
     known_failures::{FlakyFailure, KnownFailures, RetrySuccess},
-    policy::{Exception, RetryPolicy, RetryTerms},
+    policy::{PolicyException, RetryPolicy, RetryTerms},
     reported::reported,
     rule_experience::{RuleExperience, SilencedRule},
     rule_records::{RuleRecord, RuleRecords, no_records},

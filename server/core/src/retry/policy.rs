@@ -24,7 +24,7 @@ pub struct RetryPolicy {
     /// Share of the retries that are not worth it which are made all the same, to keep measuring the chance.
     pub explore: f64,
     /// Exceptions in order: if several apply to an attempt, a later one wins over an earlier one.
-    pub terms: Vec<Exception>,
+    pub terms: Vec<PolicyException>,
 }
 
 impl Default for RetryPolicy {
@@ -64,7 +64,7 @@ pub struct RetryTerms {
 /// Terms that differ for some attempts. A field that is not set keeps the default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Exception {
+pub struct PolicyException {
     /// Only this project.
     /// Value: text.
     /// Default: every project.
@@ -105,13 +105,13 @@ pub struct Exception {
 struct PolicyFile {
     /// Terms of a retry that differ from the built-in ones. Of those that fit, a later one wins over an earlier one.
     #[serde(default)]
-    terms: Vec<Exception>,
+    terms: Vec<PolicyException>,
 }
 
 impl RetryPolicy {
     /// Parses the exceptions of a policy file: `[[terms]]` tables.
     /// Errors: Names the error and its position.
-    pub fn parse_terms(text: &str) -> Result<Vec<Exception>, String> {
+    pub fn parse_terms(text: &str) -> Result<Vec<PolicyException>, String> {
         let file: PolicyFile = toml::from_str(text).map_err(|error| error.to_string())?;
         for (at, terms) in file.terms.iter().enumerate() {
             let wrong = |what: &str| Err(format!("terms {} (counted from 1): {what}", at + 1));

@@ -90,13 +90,13 @@ pub(super) fn note_all<'r>(
     rules: Vec<(usize, &'r Rule)>,
     (line, root): (&str, Option<RootLine>),
 ) {
-    let apart = !rules.iter().any(|(_, rule)| says_no_reason(rule));
+    let all_name_a_reason = !rules.iter().any(|(_, rule)| says_no_reason(rule));
     for (at, rule) in rules {
         if let Some(place) = match_positions.get_mut(at) {
             note_line(hits, place, rule, (shown(line), root.clone()));
         }
         if let Some(hit) = match_positions.get(at).copied().flatten().and_then(|place| hits.get_mut(place)) {
-            hit.has_reason |= apart;
+            hit.has_reason |= all_name_a_reason;
         }
     }
 }

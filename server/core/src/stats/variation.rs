@@ -57,9 +57,9 @@ impl BuildNeeds {
         };
         need.attempts += 1;
         let value = f64::from(row.need);
-        let apart = value - need.mean;
-        need.mean += apart / f64::from(need.attempts);
-        need.squares += apart * (value - need.mean);
+        let distance = value - need.mean;
+        need.mean += distance / f64::from(need.attempts);
+        need.squares += distance * (value - need.mean);
         need.min = need.min.min(row.need);
         need.max = need.max.max(row.need);
     }

@@ -108,7 +108,7 @@ fn leave_tools_out(failures: &[LabelledFailure], tools: &BTreeSet<&str>, factor:
         failures: failures.len(),
         tools: tools.len(),
         right,
-        log_loss: loss / number(failures.len()),
+        log_loss: loss / count_as_f64(failures.len()),
     }
 }
 
@@ -126,16 +126,16 @@ fn weights(failures: &[&LabelledFailure], factor: f64) -> WordWeights {
     let weigh = |(word, (with, _tools)): (&str, ([usize; 3], _))| {
         let logarithms: [f64; 3] = std::array::from_fn(|kind| {
             let [with, all] =
-                [&with, &counts].map(|counts| number(counts.get(kind).copied().unwrap_or_default()));
+                [&with, &counts].map(|counts| count_as_f64(counts.get(kind).copied().unwrap_or_default()));
             ((with + SMOOTHING) / (all + 2.0 * SMOOTHING)).ln()
         });
         let mean = logarithms.iter().sum::<f64>() / 3.0;
         (word.to_owned(), logarithms.map(|logarithm| rounded((logarithm - mean) * factor)))
     };
-    let share = |kind: usize| number(counts.get(kind).copied().unwrap_or_default());
+    let share = |kind: usize| count_as_f64(counts.get(kind).copied().unwrap_or_default());
     let passes = |kind: usize| {
         let helped = failures.iter().filter(|failure| failure.kind == kind && failure.helps).count();
-        rounded((number(helped) + 1.0) / (share(kind) + 2.0))
+        rounded((count_as_f64(helped) + 1.0) / (share(kind) + 2.0))
     };
     WordWeights {
         passes: ByKind { own: passes(0), outside: passes(1), memory: MEMORY_PASSES },
@@ -152,7 +152,7 @@ fn count_kinds(failures: &[&LabelledFailure]) -> [usize; 3] {
     counts
 }
 
-fn number(count: usize) -> f64 {
+fn count_as_f64(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 

@@ -92,9 +92,10 @@ impl DamagedStore {
         into: &StoreSettings,
     ) -> Option<(Engine, CopiedFiles)> {
         refuse_by_forecast(directory.path(), &self.engine, &self.marker).ok()?;
-        let beside = into.dir.parent().filter(|beside| beside.is_dir());
+        let parent_dir = into.dir.parent().filter(|parent_dir| parent_dir.is_dir());
         let look =
-            store_copy::copy(directory, &self.engine, Some(beside.unwrap_or_else(|| Path::new(".")))).ok()?;
+            store_copy::copy(directory, &self.engine, Some(parent_dir.unwrap_or_else(|| Path::new("."))))
+                .ok()?;
         let look = look.with_right_bits(self.log.flipped()).ok()?;
         let engine = Engine::open(&look.engine(), into.cache_bytes).ok()?;
         reconcile(directory.path(), &self.marker, engine.identity().ok()?).ok()?;

@@ -12,7 +12,7 @@ use ring::digest;
 use tokio::time::Instant;
 
 use super::{
-    Identity, Projects, Proven, Roles,
+    Identity, Projects, ProvenClaims, Roles,
     bounds::{Bounds, BoundsTable},
     can_match,
     denied::Denied,
@@ -241,7 +241,7 @@ impl DeclaredCaller {
             name,
             roles,
             projects: Projects::from(projects),
-            proven: Proven::default(),
+            proven: ProvenClaims::default(),
             trusted,
             is_anonymous,
             expires: None,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::{
-    Identity, Job, Projects, Proven, Roles,
+    Identity, Projects, ProvenClaims, Roles, TokenJob,
     bounds::{Bounds, BoundsTable},
     matches_pattern,
     usage::Usage,
@@ -58,18 +58,18 @@ impl Grant {
                 if project.is_empty() || id.is_empty() {
                     return None;
                 }
-                let job = Some(Job { host: host.clone(), id: id.clone() });
+                let job = Some(TokenJob { host: host.clone(), id: id.clone() });
                 let (git_ref, owner) = (get("ref"), get("user_login"));
                 let (pipeline, commit) = (get("pipeline_id"), get("sha"));
-                let proven = Proven { project, git_ref, owner, pipeline, commit, job };
+                let proven = ProvenClaims { project, git_ref, owner, pipeline, commit, job };
                 (format!("{host}:{}:{id}", proven.project), proven)
             }
             // a token bound to a pod identifies that pod: each pod is a caller with bounds of its
             // own
             IssuerKind::Kubernetes => match (get("sub"), get("kubernetes.io/pod/name")) {
                 (sub, _pod) if sub.is_empty() => return None,
-                (sub, pod) if pod.is_empty() => (format!("{host}:{sub}"), Proven::default()),
-                (sub, pod) => (format!("{host}:{sub}/{pod}"), Proven::default()),
+                (sub, pod) if pod.is_empty() => (format!("{host}:{sub}"), ProvenClaims::default()),
+                (sub, pod) => (format!("{host}:{sub}/{pod}"), ProvenClaims::default()),
             },
         };
         let is_one_build = proven.job.is_some() || !get("kubernetes.io/pod/name").is_empty();

@@ -64,7 +64,7 @@ fn shown(text: &str) -> Cow<'_, str> {
 
 /// A CI job named in a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Job {
+pub(crate) struct TokenJob {
     /// Host of the CI system.
     pub(crate) host: String,
     /// The CI system's id of the job.
@@ -74,7 +74,7 @@ pub(crate) struct Job {
 /// Facts about the caller proven by a signed token. A field is empty if the token does not contain
 /// it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Proven {
+pub(crate) struct ProvenClaims {
     pub(crate) project: String,
     pub(crate) git_ref: String,
     pub(crate) owner: String,
@@ -84,7 +84,7 @@ pub(crate) struct Proven {
     pub(crate) commit: String,
     /// The job for which the token was issued: with the token only attempts of this job may be
     /// written.
-    pub(crate) job: Option<Job>,
+    pub(crate) job: Option<TokenJob>,
 }
 
 /// An identified caller.
@@ -95,7 +95,7 @@ pub(crate) struct Identity {
     pub(crate) roles: Roles,
     /// Projects that the caller may write to, ask for and see.
     pub(crate) projects: Projects,
-    pub(crate) proven: Proven,
+    pub(crate) proven: ProvenClaims,
     /// Whether the caller's attempts may lower predictions for others.
     pub(crate) trusted: bool,
     /// Whether the caller has no proof of identity.
@@ -117,7 +117,7 @@ impl Identity {
                 name: "anyone".into(),
                 roles: Role::ALL.into_iter().collect(),
                 projects: Projects::default(),
-                proven: Proven::default(),
+                proven: ProvenClaims::default(),
                 trusted: true,
                 is_anonymous: false,
                 expires: None,
@@ -135,7 +135,7 @@ impl Identity {
             roles: Roles::default(),
             // a list with an empty name matches no project
             projects: vec![String::new()].into(),
-            proven: Proven::default(),
+            proven: ProvenClaims::default(),
             trusted: false,
             is_anonymous: true,
             expires: None,
@@ -147,7 +147,7 @@ impl Identity {
     /// Checks that the caller may write this attempt.
     /// Errors: the caller's token was issued for another job.
     pub(crate) fn may_write(&self, attempt: &AttemptId) -> Result<(), FieldViolation> {
-        let Some(Job { host, id }) = &self.proven.job else { return Ok(()) };
+        let Some(TokenJob { host, id }) = &self.proven.job else { return Ok(()) };
         if self.is_own_job(attempt.as_str()) {
             return Ok(());
         }
@@ -172,7 +172,7 @@ impl Identity {
     /// was issued.
     pub(crate) fn is_own_job(&self, id: &str) -> bool {
         let named = JobExecution::read(id);
-        self.proven.job.as_ref().is_some_and(|Job { host, id }| named.host == host && named.job == id)
+        self.proven.job.as_ref().is_some_and(|TokenJob { host, id }| named.host == host && named.job == id)
     }
 
     /// Counts `count` samples, bytes or queries against the caller's rate.
@@ -212,7 +212,7 @@ impl Identity {
 
     /// Overwrites the fields of a key with the values that the caller has proven.
     fn prove(&self, key: &mut Key) {
-        let Proven { project, git_ref, owner, .. } = &self.proven;
+        let ProvenClaims { project, git_ref, owner, .. } = &self.proven;
         for (proven, claimed) in
             [(project, &mut key.project), (git_ref, &mut key.git_ref), (owner, &mut key.owner)]
         {
@@ -230,7 +230,7 @@ impl Identity {
         if !self.is_own_job(attempt.as_str()) {
             return;
         }
-        let Proven { pipeline, commit, .. } = &self.proven;
+        let ProvenClaims { pipeline, commit, .. } = &self.proven;
         let labels =
             COMMIT_LABELS.map(|label| (label, commit)).into_iter().chain([(PIPELINE_LABEL, pipeline)]);
         for (label, proven) in labels {

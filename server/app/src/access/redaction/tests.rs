@@ -7,7 +7,7 @@ use plimsoll_core::{
 
 use super::*;
 use crate::{
-    access::identity::{Job, Proven, Role},
+    access::identity::{ProvenClaims, Role, TokenJob},
     ingest::fixture,
 };
 
@@ -17,7 +17,7 @@ fn redactor(projects: &[&str]) -> Redactor {
         projects: projects.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>().into(),
         ..(*Identity::unknown()).clone()
     };
-    let private = Private { labels: vec!["customer".into()], logs: true };
+    let private = PrivacySettings { labels: vec!["customer".into()], logs: true };
     Redactor { private: Arc::new(private), caller: Arc::new(caller) }
 }
 
@@ -108,7 +108,7 @@ fn the_values_of_a_private_label_cannot_be_found_out_by_asking_for_them() {
 
 #[test]
 fn a_job_sees_the_lines_of_its_own_log_and_no_word_of_a_correction() {
-    let job = Some(Job { host: "ci".into(), id: "7".into() });
+    let job = Some(TokenJob { host: "ci".into(), id: "7".into() });
     let verdict = |attempt: &str| {
         let person = EvidenceLine {
             source: EvidenceSource::Person,
@@ -121,7 +121,7 @@ fn a_job_sees_the_lines_of_its_own_log_and_no_word_of_a_correction() {
     };
     let shown = |attempt: &str| {
         let redactor = redactor(&[]);
-        let proven = Proven { job: job.clone(), ..Proven::default() };
+        let proven = ProvenClaims { job: job.clone(), ..ProvenClaims::default() };
         let caller = Arc::new(Identity { proven, ..(*redactor.caller).clone() });
         Redactor { caller, ..redactor }.verdict(verdict(attempt), "spack/packages")
     };

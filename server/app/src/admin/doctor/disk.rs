@@ -24,14 +24,14 @@ const MIN_FREE_BYTES: u64 = 1 << 30;
 /// Checks the data directory; returns whether a server has it open.
 pub(super) fn data_directory(dir: &Path) -> (CheckLine, bool) {
     let shown = dir.display();
-    let says = match store_id_at(dir) {
+    let text = match store_id_at(dir) {
         Ok(id) => format!("{shown} holds the store {id}; no server has it open"),
         Err(OpenError::Missing { .. }) => {
             let there = if dir.try_exists().unwrap_or(true) { "is empty" } else { "does not exist" };
-            let says = format!(
+            let text = format!(
                 "{shown} {there}: no store yet, so the server begins without a history; is it the right --data-dir?"
             );
-            let line = judge_writable(dir, says, &try_write(dir));
+            let line = judge_writable(dir, text, &try_write(dir));
             let line = if line.is_ok() { CheckLine::warn(DATA_CHECK, line.finding) } else { line };
             return (line, false);
         }
@@ -40,17 +40,17 @@ pub(super) fn data_directory(dir: &Path) -> (CheckLine, bool) {
         }
         Err(error) => return (CheckLine::fail(DATA_CHECK, error.to_string()), false),
     };
-    (judge_writable(dir, says, &try_write(dir)), false)
+    (judge_writable(dir, text, &try_write(dir)), false)
 }
 
-pub(super) fn judge_writable(dir: &Path, says: String, writable: &io::Result<()>) -> CheckLine {
-    let Err(error) = writable else { return CheckLine::ok(DATA_CHECK, says) };
+pub(super) fn judge_writable(dir: &Path, text: String, writable: &io::Result<()>) -> CheckLine {
+    let Err(error) = writable else { return CheckLine::ok(DATA_CHECK, text) };
     let user = rustix::process::geteuid().as_raw();
-    let says = format!(
+    let text = format!(
         "{} cannot be written ({error}): give it to the user of the server (this one has the number {user}), or name another --data-dir",
         existing_parent(dir).display()
     );
-    CheckLine::fail(DATA_CHECK, says)
+    CheckLine::fail(DATA_CHECK, text)
 }
 
 /// Checks the free space on the data directory's disk.
@@ -65,16 +65,16 @@ pub(super) fn free_space(dir: &Path) -> CheckLine {
 
 pub(super) fn judge_space(space: DiskSpace, dir: &Path) -> CheckLine {
     let DiskSpace { free, size } = space;
-    let says = format!("{} of {} are free", Bytes(free), Bytes(size));
+    let text = format!("{} of {} are free", Bytes(free), Bytes(size));
     if free >= MIN_FREE_BYTES {
-        return CheckLine::ok(ROOM_CHECK, says);
+        return CheckLine::ok(ROOM_CHECK, text);
     }
     let least = Bytes(MIN_FREE_BYTES);
-    let says = format!(
-        "{says} on the disk of {}: make room, at least {least}; on a full disk the server takes no samples",
+    let text = format!(
+        "{text} on the disk of {}: make room, at least {least}; on a full disk the server takes no samples",
         dir.display()
     );
-    CheckLine::fail(ROOM_CHECK, says)
+    CheckLine::fail(ROOM_CHECK, text)
 }
 
 fn try_write(dir: &Path) -> io::Result<()> {

@@ -116,8 +116,8 @@ pub(super) fn check_rules(config: &Config) -> CheckLine {
         FailureClassifier::open(sources, &SharedHistory::new(History::new(1)), Arc::new(Metrics::new()));
     let files = [&config.rules_dir, &config.retry_policy].into_iter().flatten();
     let names: Vec<String> = files.map(|path| path.display().to_string()).collect();
-    let says = if names.is_empty() { "those of the program".to_owned() } else { names.join(", ") };
-    line_of("retry rules", read.map(|_engine| says))
+    let text = if names.is_empty() { "those of the program".to_owned() } else { names.join(", ") };
+    line_of("retry rules", read.map(|_engine| text))
 }
 
 fn named_file(path: Option<&PathBuf>) -> String {

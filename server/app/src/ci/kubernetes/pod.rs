@@ -93,7 +93,7 @@ pub(crate) fn job_of_pod(pod: &Pod, namespace: &str, settings: &Settings) -> Res
     if spec.resources.as_ref().is_some_and(has_sizes) {
         return Err(SkipReason::PodSizes);
     }
-    let names = job::VARIABLES.into_iter().chain([job::VARIANTS]);
+    let names = job::CI_VARIABLES.into_iter().chain([job::VARIANTS]);
     let variables = names.filter_map(|name| Some((name, variable(pod, build, name)?))).collect();
     Ok(PodJob {
         variables,

@@ -4,7 +4,7 @@
 use std::{fs, io, path::Path, sync::Arc};
 
 use anyhow::{Context as _, anyhow, bail};
-use plimsoll_core::retry::{Exception, LogRules, RetryPolicy};
+use plimsoll_core::retry::{LogRules, PolicyException, RetryPolicy};
 
 use super::RuleSources;
 use crate::runtime::reload::{FileStamp, stamp, text};
@@ -39,7 +39,7 @@ pub(crate) fn rule_files(dir: &Path) -> anyhow::Result<Vec<(String, String)>> {
 
 /// The retry terms of a policy file.
 /// Errors: the file cannot be read, or is invalid.
-pub(super) fn read_terms(path: &Path) -> anyhow::Result<Vec<Exception>> {
+pub(super) fn read_terms(path: &Path) -> anyhow::Result<Vec<PolicyException>> {
     let read = || {
         let bytes = stamp(path)?.1;
         let text = text(path, bytes)?;

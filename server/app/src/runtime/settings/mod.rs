@@ -95,7 +95,7 @@ pub struct Config {
     /// Whether operators on other machines may take backups.
     pub backup_remote: bool,
     /// Which labels and log lines are private.
-    pub private: privacy::Private,
+    pub private: privacy::PrivacySettings,
     /// Log filter, in the syntax of `tracing_subscriber::EnvFilter`.
     pub log: String,
     /// Format of log lines.
@@ -199,7 +199,7 @@ impl Default for Config {
             http_hosts: Vec::new(),
             http_connections: MAX_HTTP_CONNECTIONS,
             backup_remote: false,
-            private: privacy::Private::default(),
+            private: privacy::PrivacySettings::default(),
             log_format: LogFormat::Text,
             otlp_endpoint: None,
             // a quarter of the memory of a small server, because sled uses more than its configured

@@ -4,7 +4,7 @@ use plimsoll_core::{domain::History, predict};
 
 use super::*;
 use crate::{
-    access::identity::{Job, Proven, Role, Roles},
+    access::identity::{ProvenClaims, Role, Roles, TokenJob},
     door::fixture,
     runtime::metrics::KindLabel,
     tickets::{TicketService, service::TicketQuestion},
@@ -125,8 +125,12 @@ fn about(project: &str, package: &str) -> TicketQuestion {
 }
 
 fn proven(project: &str, git_ref: &str, owner: &str) -> Identity {
-    let proven =
-        Proven { project: project.into(), git_ref: git_ref.into(), owner: owner.into(), ..Proven::default() };
+    let proven = ProvenClaims {
+        project: project.into(),
+        git_ref: git_ref.into(),
+        owner: owner.into(),
+        ..ProvenClaims::default()
+    };
     Identity { proven, ..Identity::clone(&Identity::anyone()) }
 }
 
@@ -247,8 +251,8 @@ async fn no_secret_in_a_question_is_kept_or_shown() {
 
 /// The caller of this job of a project.
 fn of_job(project: &str, job: &str) -> Identity {
-    let job = Some(Job { host: "gitlab.example".into(), id: job.into() });
-    let proven = Proven { project: project.into(), job, ..Proven::default() };
+    let job = Some(TokenJob { host: "gitlab.example".into(), id: job.into() });
+    let proven = ProvenClaims { project: project.into(), job, ..ProvenClaims::default() };
     let name = format!("gitlab.example:{project}:{}", proven.job.as_ref().unwrap().id);
     Identity {
         name: name.into(),

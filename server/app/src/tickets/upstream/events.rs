@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use plimsoll_core::{
-    domain::{Machine, Ticket, TicketId, UpstreamTicket},
+    domain::{Ticket, TicketId, UpstreamMachine, UpstreamTicket},
     placement::{
         tickets::{ClockReading, TicketStatus},
         upstream::{LedgerEvent, PoolUpstream, TicketHolder},
@@ -56,7 +56,7 @@ impl TicketState {
         }
         for ticket in kept {
             let Some(record) = held.remove(&(ticket.id.clone(), ticket.number)) else { continue };
-            let machine = |output: String| Machine { output: output.into(), failed: record.failed };
+            let machine = |output: String| UpstreamMachine { output: output.into(), failed: record.failed };
             ticket.machine = record.output.filter(|_| ticket.claim.on_host).map(machine);
             self.upstreams.taken.insert(ticket.id.clone(), (ticket.number, record.address));
         }
@@ -95,13 +95,13 @@ impl TicketState {
     pub(super) fn apply_upstream(&mut self, event: LedgerEvent, now: ClockReading) {
         match event {
             LedgerEvent::Ready(holder, output) if self.waits_for_machine(&holder) => {
-                self.set_machine(&holder.0, Machine { output: output.into(), failed: false }, now);
+                self.set_machine(&holder.0, UpstreamMachine { output: output.into(), failed: false }, now);
             }
             LedgerEvent::Failed(holder) if self.holds(&holder) => {
                 let machine = self.tickets.get(&holder.0).and_then(|ticket| ticket.machine.clone());
                 if let Some(machine) = machine {
                     tracing::warn!(ticket = %holder.0, "the upstream has declared the machine of a ticket failed");
-                    self.set_machine(&holder.0, Machine { failed: true, ..machine }, now);
+                    self.set_machine(&holder.0, UpstreamMachine { failed: true, ..machine }, now);
                 }
             }
             LedgerEvent::Gone(holder) if self.holds(&holder) => {
@@ -115,7 +115,7 @@ impl TicketState {
         }
     }
 
-    fn set_machine(&mut self, id: &TicketId, machine: Machine, now: ClockReading) {
+    fn set_machine(&mut self, id: &TicketId, machine: UpstreamMachine, now: ClockReading) {
         if self.tickets.set_machine(id, machine, now) {
             self.changed(id, "hosted");
         }

@@ -9,8 +9,8 @@ use tokio::time::timeout;
 use super::*;
 use crate::{
     access::{
-        identity::{Job, Proven},
-        privacy::Private,
+        identity::{ProvenClaims, TokenJob},
+        privacy::PrivacySettings,
     },
     door::fixture::verdicts,
     ingest::fixture,
@@ -18,8 +18,8 @@ use crate::{
 
 /// A caller with the token of job 7 of the project `a`.
 fn job(trusted: bool) -> Identity {
-    let job = Some(Job { host: "ci".into(), id: "7".into() });
-    let proven = Proven { project: "a".into(), job, ..Proven::default() };
+    let job = Some(TokenJob { host: "ci".into(), id: "7".into() });
+    let proven = ProvenClaims { project: "a".into(), job, ..ProvenClaims::default() };
     let projects = vec!["a".to_owned()].into();
     Identity { projects, proven, trusted, ..Identity::clone(&Identity::anyone()) }
 }
@@ -76,7 +76,7 @@ async fn only_a_reader_or_operator_of_the_project_reads_who_corrected_a_cause_an
     summary.key.project = "a".into();
     fixture::put(&store, &[summary], &[]).await;
     let reads = async |private: bool, roles: &[Role], caller: Identity| {
-        let private = Private { logs: private, ..Private::default() };
+        let private = PrivacySettings { logs: private, ..PrivacySettings::default() };
         let service = Verdicts { private: Arc::new(private), ..verdicts(&store).await };
         let caller = Identity { roles: roles.iter().copied().collect(), ..caller };
         let mut question = Evidence::about(AttemptId::parse("ci:7").unwrap());
@@ -89,7 +89,7 @@ async fn only_a_reader_or_operator_of_the_project_reads_who_corrected_a_cause_an
     let everywhere = || Identity { projects: Vec::new().into(), ..job(false) };
     let other = |projects: &[&str]| {
         let projects = projects.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>().into();
-        Identity { proven: Proven::default(), projects, ..job(true) }
+        Identity { proven: ProvenClaims::default(), projects, ..job(true) }
     };
     assert_eq!(reads(false, &[Role::Agent, Role::Caller], job(true)).await, (true, false), "its own log");
     assert_eq!(reads(false, &[Role::Agent, Role::Caller], everywhere()).await, (true, false));

@@ -58,7 +58,7 @@ use slab::Slab;
 pub use status::{PoolDemand, TicketStatus};
 pub use terms::TicketTerms;
 
-use crate::domain::{Machine, Ticket, TicketClaim, TicketId};
+use crate::domain::{Ticket, TicketClaim, TicketId, UpstreamMachine};
 
 /// Most combinations of pool, kind and tags with waiting tickets. In the worst case a decision examines all of them.
 pub const CLASSES: usize = 4096;
@@ -220,7 +220,7 @@ impl Tickets {
 
     /// A ticket holds this machine of a server upstream. It may wait for its slot: after a crash, when its grant was not on disk, and its
     /// machine was. Returns false if there is no such ticket.
-    pub fn set_machine(&mut self, id: &TicketId, machine: Machine, now: ClockReading) -> bool {
+    pub fn set_machine(&mut self, id: &TicketId, machine: UpstreamMachine, now: ClockReading) -> bool {
         let Some(entry) = self.known.get_mut(id) else { return false };
         let waited = !entry.ticket.is_ready();
         entry.ticket.machine = Some(machine);

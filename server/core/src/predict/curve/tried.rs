@@ -153,9 +153,10 @@ impl<'h> TriedJobs<'h> {
         // the estimator of Theil (1950) and Sen (1968): a few outliers do not change it
         let slope = jobs::median(slopes);
         let middle = jobs::median(compared.iter().map(|point| point.need).collect()).max(1.0);
-        let apart = jobs::median(compared.iter().map(|point| (point.need - middle).abs()).collect()) / middle;
+        let spread =
+            jobs::median(compared.iter().map(|point| (point.need - middle).abs()).collect()) / middle;
         self.known_from = if slope.abs() * range <= FLAT_SHARE * middle {
-            if apart <= NOISE_LIMIT { CurveKnown::Flat } else { CurveKnown::Contradictory }
+            if spread <= NOISE_LIMIT { CurveKnown::Flat } else { CurveKnown::Contradictory }
         } else if slope > 0.0 && agree >= MIN_AGREEING_PAIRS {
             CurveKnown::Line
         } else {

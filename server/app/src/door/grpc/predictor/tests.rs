@@ -11,7 +11,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::*;
 use crate::{
-    access::{identity::Role, privacy::Private},
+    access::{identity::Role, privacy::PrivacySettings},
     door::{fixture, grpc::guarded::tests::OneStream},
 };
 
@@ -98,7 +98,7 @@ async fn an_explanation_names_the_label_that_tells_groups_of_need_apart_unless_i
     let groups = predicted.prediction.unwrap().need_groups.unwrap();
     assert!(groups.reason.contains("Nothing in the key tells them apart"), "{groups:?}");
 
-    service.sizing.private = Arc::new(Private { labels: vec!["cache".into()], logs: false });
+    service.sizing.private = Arc::new(PrivacySettings { labels: vec!["cache".into()], logs: false });
     let roles = Role::Reader.into();
     let projects = Vec::<String>::new().into();
     let reader = Identity { roles, projects, ..Identity::clone(&Identity::anyone()) };

@@ -2,7 +2,7 @@
 
 /// Which data is private.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Private {
+pub struct PrivacySettings {
     /// Names of private labels; `customer*` matches all names that start with `customer`.
     pub labels: Vec<String>,
     /// Whether lines of logs are private.

@@ -135,7 +135,7 @@ fn a_machine_that_comes_before_the_slot_is_kept_for_it() {
     for name in ["a", "b"] {
         tickets.opened(name, TicketClaim { on_host: true, ..claim("o", &[]) });
     }
-    let machine = Machine { output: "m".into(), failed: false };
+    let machine = UpstreamMachine { output: "m".into(), failed: false };
     assert!(tickets.set_machine(&id("b"), machine, at(0)));
     assert!(!tickets.get(&id("b")).unwrap().is_ready(), "it has no slot");
     tickets.closed("a");
