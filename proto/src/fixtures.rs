@@ -131,3 +131,13 @@ pub fn assert_pinned(now: &str, pinned: &str, name: &str) {
         panic!("differs from line {line:?} on: see {} ({written:?})", path.display());
     }
 }
+
+/// Compares what people read with a recorded file, which has each text below the sentence that it keeps true. A line that changes there
+/// changed for people, so read it.
+///
+/// # Panics
+/// If they differ, as [`assert_pinned`].
+pub fn assert_recorded(texts: &[(&str, String)], recorded: &str, name: &str) {
+    let now: Vec<String> = texts.iter().map(|(promise, text)| format!("## {promise}\n{text}\n")).collect();
+    assert_pinned(&now.join("\n"), recorded, name);
+}

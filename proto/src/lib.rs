@@ -16,7 +16,7 @@ pub mod certificate;
 pub mod checks;
 pub mod codec;
 pub mod counters;
-#[cfg(feature = "fixtures")]
+#[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 pub mod job;
 pub mod job_pod;

@@ -2,28 +2,17 @@
 
 use std::{fs, path::Path};
 
-use plimsoll_tests::{Agent, Answer, Programs, Server};
+use plimsoll_tests::{AccessFile, Agent, Answer, Programs, Server};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
 
 /// The tokens are `runner-secret`, `reader-secret` and `spack-secret`.
-pub(crate) const TOKENS: &str = r#"
-    [[token]]
-    name = "runner"
-    sha256 = "fc3bb7e233956dc858eb7bb0580c89461d5da2871ba406fadaff31eca673ef82"
-    roles = ["agent", "caller"]
-    trusted = true
+pub(crate) fn tokens() -> AccessFile {
+    AccessFile::default()
+        .named("runner", "runner-secret", &["agent", "caller"], "trusted = true")
+        .named("dashboard", "reader-secret", &["reader"], "")
+        .named("spack", "spack-secret", &["reader", "caller"], "projects = [\"spack/*\"]")
+}
 
-    [[token]]
-    name = "dashboard"
-    sha256 = "f03319dee240faa729e0cfa7ab5ffd80a1d64a127e3643f239009abff6382914"
-    roles = ["reader"]
-
-    [[token]]
-    name = "spack"
-    sha256 = "5ff13bf94042745a300e733dcf793c98a31919b0e191ea318debfa7ed1664fa7"
-    roles = ["reader", "caller"]
-    projects = ["spack/*"]
-"#;
 const CERTIFICATES: &str = r#"
     [[certificate]]
     dns_name = "runner-1.example.com"
@@ -35,7 +24,7 @@ const CERTIFICATES: &str = r#"
 "#;
 
 /// Writes what a server with TLS needs, and certificates of clients, all signed by one CA.
-pub(crate) fn certificates(dir: &Path) {
+fn certificates(dir: &Path) {
     let (runner, operator) = ("runner-1.example.com", "operator.example.com");
     let all = [("server", "localhost", 2099), ("client", runner, 2099), ("expired", runner, 2020)];
     signed(dir, "ca.crt", &[&all[..], &[("operator", operator, 2099)]].concat());
@@ -59,44 +48,52 @@ pub(crate) fn signed(dir: &Path, ca_file: &str, certificates: &[(&str, &str, i32
 }
 
 /// Asks the server that runs for a backup.
-fn backup(site: &Site, more: &[&str]) -> bool {
-    let file = |name: &str| site.dir.path().join(name).display().to_string();
+fn backup(site: &TlsSite, more: &[&str]) -> bool {
     let backup = tempfile::tempdir_in(site.dir.path()).unwrap();
-    let mut command = std::process::Command::new(&Programs::for_tests().server);
-    command.env_clear();
-    command.args(["--data-dir", &file("data"), "--http-listen", &site.server.http.to_string()]);
-    command.args(["--tls-cert-file", &file("server.crt"), "--tls-key-file", &file("server.key")]);
+    let mut command = Server::program();
+    command.args(["--data-dir", &site.file("data"), "--http-listen", &site.server.http.to_string()]);
+    command.args(["--tls-cert-file", &site.file("server.crt"), "--tls-key-file", &site.file("server.key")]);
     command.args(["backup", &backup.path().join("backup").display().to_string()]);
-    command.args(more).output().unwrap().status.success()
+    Answer::of(command.args(more)).code == Some(0)
 }
 
-/// A server that wants to know who calls, and an agent without a token.
-struct Site {
-    dir: tempfile::TempDir,
-    server: Server,
+/// A server over TLS that wants to know who calls.
+pub(crate) struct TlsSite {
+    pub(crate) dir: tempfile::TempDir,
+    pub(crate) server: Server,
 }
 
-impl Site {
-    fn start(more: &[&str]) -> Self {
+impl TlsSite {
+    /// With further options, in which `CA` is the file of the CA.
+    pub(crate) fn start(access: &AccessFile, options: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         certificates(dir.path());
-        fs::write(dir.path().join("access.toml"), [TOKENS, CERTIFICATES].concat()).unwrap();
-        let file = |name: &str| dir.path().join(name).display().to_string();
-        let (access, cert, key) = (file("access.toml"), file("server.crt"), file("server.key"));
-        let options = ["--access-file", &access, "--tls-cert-file", &cert, "--tls-key-file", &key];
-        let data = dir.path().join("data");
-        let ca = file("ca.crt");
-        let more: Vec<&str> =
-            more.iter().map(|option| if *option == "CA" { ca.as_str() } else { option }).collect();
-        let server =
-            Server::start_with(Programs::for_tests(), &data, &[&options[..], &more].concat()).unwrap();
+        fs::write(dir.path().join("access.toml"), access.text()).unwrap();
+        let server = Self::serve(dir.path(), "data", options);
         Self { dir, server }
     }
 
-    fn agent(&self, token: &str) -> Agent {
+    /// A server of the site on this data.
+    pub(crate) fn serve(dir: &Path, data: &str, options: &[&str]) -> Server {
+        let file = |name: &str| dir.join(name).display().to_string();
+        let (access, cert, key, ca) =
+            (file("access.toml"), file("server.crt"), file("server.key"), file("ca.crt"));
+        let tls = ["--access-file", &access, "--tls-cert-file", &cert, "--tls-key-file", &key];
+        let more = options.iter().map(|option| if *option == "CA" { ca.as_str() } else { option });
+        let options: Vec<&str> = tls.into_iter().chain(more).collect();
+        Server::start_with(Programs::for_tests(), &dir.join(data), &options).unwrap()
+    }
+
+    /// A file of the site.
+    pub(crate) fn file(&self, name: &str) -> String {
+        self.dir.path().join(name).display().to_string()
+    }
+
+    /// The agent with this token; without one if it is empty.
+    pub(crate) fn agent(&self, token: &str) -> Agent {
         let url = format!("https://localhost:{}", self.server.grpc.port());
         let agent = Agent::new(Programs::for_tests(), url, &self.dir.path().join("spool"));
-        let agent = agent.with("PLIMSOLL_CA", &self.dir.path().join("ca.crt").display().to_string());
+        let agent = agent.with("PLIMSOLL_CA", &self.file("ca.crt"));
         if token.is_empty() { agent } else { agent.with("PLIMSOLL_TOKEN", token) }
     }
 
@@ -108,7 +105,7 @@ impl Site {
 
 #[test]
 fn over_tls_each_token_may_do_what_the_file_says_and_the_build_passes_whatever_it_says() {
-    let site = Site::start(&[]);
+    let site = TlsSite::start(&tokens().table(CERTIFICATES), &[]);
     for (token, delivered) in
         [("", false), ("wrong", false), ("reader-secret", false), ("runner-secret", true)]
     {
@@ -126,17 +123,17 @@ fn over_tls_each_token_may_do_what_the_file_says_and_the_build_passes_whatever_i
 
 #[test]
 fn where_a_certificate_is_required_a_client_without_one_is_sent_away_and_one_with_it_is_served() {
-    let site = Site::start(&["--tls-client-ca-file", "CA", "--tls-client-required", "on"]);
+    let options = ["--tls-client-ca-file", "CA", "--tls-client-required", "on"];
+    let site = TlsSite::start(&tokens().table(CERTIFICATES), &options);
     let refused = site.agent("reader-secret").call(&["attempts"]);
     assert_eq!(refused.code, Some(3), "{refused:?}");
-    let file = |name: &str| site.dir.path().join(name).display().to_string();
-    let known = |agent: Agent| {
-        agent
-            .with("PLIMSOLL_CLIENT_CERT", &file("client.crt"))
-            .with("PLIMSOLL_CLIENT_KEY", &file("client.key"))
+    let file = |name: &str| site.file(name);
+    let with = |agent: Agent, name: &str| {
+        let agent = agent.with("PLIMSOLL_CLIENT_CERT", &file(&format!("{name}.crt")));
+        agent.with("PLIMSOLL_CLIENT_KEY", &file(&format!("{name}.key")))
     };
-    let expired = site.agent("reader-secret").with("PLIMSOLL_CLIENT_CERT", &file("expired.crt"));
-    let expired = expired.with("PLIMSOLL_CLIENT_KEY", &file("expired.key")).call(&["attempts"]);
+    let known = |agent: Agent| with(agent, "client");
+    let expired = with(site.agent("reader-secret"), "expired").call(&["attempts"]);
     assert_eq!(expired.code, Some(3), "{expired:?}");
     let words = ["run", "--attempt", "ours", "--key", "package=p", "--", "true"];
     let ran = known(site.agent("")).call(&words);

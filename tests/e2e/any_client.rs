@@ -153,10 +153,7 @@ async fn the_same_question_gets_the_same_verdict_even_after_a_restart() {
     let (dir, server) = Server::fresh(&[]).unwrap();
     finished(&server, "killed", "zlib", 2, 1).await;
     let ask = pb::ShouldRetryRequest { attempt: "killed".into(), ..Default::default() };
-    let verdict = async |server: &Server| {
-        let mut client = PredictorClient::connect(server.url()).await.unwrap();
-        client.should_retry(ask.clone()).await.unwrap().into_inner().verdict.unwrap()
-    };
+    let verdict = async |server: &Server| server.judge(ask.clone()).await.unwrap();
     let first = verdict(&server).await;
     assert_eq!((first.cause(), first.action()), (pb::Cause::Oom, pb::Action::Bigger), "{first:?}");
     let next = first.next.clone().unwrap().memory_limit_bytes.unwrap().value;

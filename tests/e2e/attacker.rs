@@ -3,13 +3,17 @@
 use std::{fs, process::Stdio};
 
 use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
-use plimsoll_tests::{Issuer, Site, eventually, hello, with_token as ask};
+use plimsoll_tests::{AccessFile, Issuer, Site, batch, eventually, finish, hello, with_token as ask};
 use serde_json::{Value, json};
+use tonic::Code;
 
 use crate::foreign_facts::GRANTS;
 
 /// The job that is attacked.
 const VICTIM: &str = "127.0.0.1:1";
+
+/// A token that no job is named in, which may write and ask for everything.
+const SQUATTER: &str = "runner-secret";
 
 /// With jobs' tokens.
 struct Attacked {
@@ -20,8 +24,11 @@ struct Attacked {
 impl Attacked {
     fn start() -> Self {
         let issuer = Issuer::start().unwrap();
-        let access = format!("[[issuer]]\nissuer = \"{}\"\n{GRANTS}", issuer.url);
-        Self { site: Site::start_with(&[("--access-file", &access)], &[]).unwrap(), issuer }
+        let access = AccessFile::default()
+            .issuer(&issuer.url, GRANTS)
+            .token(SQUATTER, &["agent", "caller"], "trusted = true")
+            .token("all", &["reader"], "");
+        Self { site: Site::start_with(&[("--access-file", access.text())], &[]).unwrap(), issuer }
     }
 }
 
@@ -97,4 +104,37 @@ async fn a_build_goes_on_without_loss_when_its_token_expires_and_a_new_one_is_in
     let summary = stats.get_attempt(ask(&reader, about)).await.unwrap().into_inner().summary.unwrap();
     assert_eq!(summary.samples_lost, 0, "{summary:?}");
     assert!(summary.samples > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_jobs_attempt_is_its_own_even_if_another_caller_opened_and_ended_its_id_before() {
+    let Attacked { issuer, site } = Attacked::start();
+    let job = issuer.token(1, Value::Null);
+    drop(site.stream(&job).await.unwrap());
+    let greeting =
+        |attempt: &str, session: &str| pb::Hello { session: session.to_owned(), ..hello(attempt, "zlib") };
+    let (ended, open) = ("127.0.0.1:1.2", VICTIM);
+    let mut squatter = site.stream(SQUATTER).await.unwrap();
+    squatter.build(greeting(ended, "squatter"), 5, Some(0)).await.unwrap();
+    squatter.exchange(greeting(open, "squatter")).await.unwrap();
+    assert_eq!(squatter.exchange(batch(open, 1, 5)).await.unwrap(), 5);
+    for attempt in [open, ended] {
+        let mut own = site.stream(&job).await.unwrap();
+        assert_eq!(own.exchange(greeting(attempt, "own")).await.unwrap(), 0, "nothing of it came yet");
+        assert_eq!(own.exchange(batch(attempt, 1, 3)).await.unwrap(), 3);
+        own.exchange(finish(attempt, 3, Some(0))).await.unwrap();
+        let about = pb::GetAttemptRequest { attempt: attempt.to_owned(), ..Default::default() };
+        let mut stats = StatsClient::new(site.connect().await.unwrap());
+        let summary = stats.get_attempt(ask("all", about)).await.unwrap().into_inner().summary.unwrap();
+        assert_eq!((summary.samples, summary.untrusted), (3, false));
+        let key = summary.key.unwrap();
+        assert_eq!((&*key.project, &*key.owner), ("spack/packages", "eve"), "as its token says");
+    }
+    let refused = squatter.exchange(batch(open, 6, 1)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::AlreadyExists, "{refused}");
+    assert!(refused.message().contains("own agent has proven that"), "{refused}");
+    let log = site.server.log().unwrap();
+    let dropped = "dropped an attempt that another caller opened under a job's id";
+    let lines = log.lines().filter(|line| line.contains(dropped) && line.contains("plimsoll_server::audit"));
+    assert_eq!(lines.count(), 2, "{log}");
 }

@@ -1,32 +1,19 @@
 //! Bounds of each caller: what goes beyond one is refused with its name, and harms no other caller.
 
 use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
-use plimsoll_tests::{Sender, Site, batch, eventually, hello, with_token};
+use plimsoll_tests::{AccessFile, Sender, Site, batch, eventually, hello, with_token};
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 /// The tokens are `runner-secret`, `reader-secret` and `spack-secret`.
-const ACCESS: &str = r#"
-    [[token]]
-    name = "runner"
-    sha256 = "fc3bb7e233956dc858eb7bb0580c89461d5da2871ba406fadaff31eca673ef82"
-    roles = ["agent", "caller"]
-    bounds = { streams = 1, samples_per_second = 1, keys_per_hour = 2, queries_per_second = 1 }
-
-    [[token]]
-    name = "builder"
-    sha256 = "f03319dee240faa729e0cfa7ab5ffd80a1d64a127e3643f239009abff6382914"
-    roles = ["agent"]
-    bounds = { keys_per_hour = 2 }
-
-    [[token]]
-    name = "spack"
-    sha256 = "5ff13bf94042745a300e733dcf793c98a31919b0e191ea318debfa7ed1664fa7"
-    roles = ["agent", "caller", "reader"]
-"#;
-
 fn start() -> Site {
-    Site::start_with(&[("--access-file", ACCESS)], &[]).unwrap()
+    let runner =
+        "bounds = { streams = 1, samples_per_second = 1, keys_per_hour = 2, queries_per_second = 1 }";
+    let access = AccessFile::default()
+        .token("runner-secret", &["agent", "caller"], runner)
+        .token("reader-secret", &["agent"], "bounds = { keys_per_hour = 2 }")
+        .token("spack-secret", &["agent", "caller", "reader"], "");
+    Site::start_with(&[("--access-file", access.text())], &[]).unwrap()
 }
 
 /// Checks that a bound was the reason, and that it says when to come back.

@@ -3,9 +3,9 @@
 
 use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
-use plimsoll_tests::{Programs, Site};
+use plimsoll_tests::{Answer, Server, Site};
 
-use crate::resalloc::has_python;
+use crate::tools::has_python;
 
 const GUIDE: &str = include_str!("../../deploy/docs/copr-koji.md");
 
@@ -32,17 +32,10 @@ fn first_block(language: &str) -> &'static str {
     rest.split_once("```").unwrap().0
 }
 
-/// What a command prints, which must succeed.
-fn printed(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
 /// What a command line of the server's program prints in this directory.
 fn server_prints(dir: &Path, line: &str) -> String {
     let words = line.split_whitespace().skip(1);
-    printed(Command::new(&Programs::for_tests().server).env_clear().args(words).current_dir(dir))
+    Answer::of(Server::program().args(words).current_dir(dir)).done()
 }
 
 #[test]
@@ -57,7 +50,7 @@ fn the_steps_lead_from_an_empty_machine_to_a_ticket_a_suggestion_and_kojis_capac
     let calls = first_block("text").lines().map(|line| {
         let line = line.replace("http://127.0.0.1:7411", &address);
         let words = line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        printed(Command::new("python3").args(["-c", RESALLOC]).args(&words[1..]))
+        Answer::of(Command::new("python3").args(["-c", RESALLOC]).args(&words[1..])).done()
     });
     assert_eq!(calls.collect::<Vec<_>>(), ["1\n", "x86\n", "None\n"]);
     // 5: measured builds

@@ -1,8 +1,6 @@
 //! People correct causes: on the command line and on the page, for those who may, and the correction is in force everywhere.
 
-use plimsoll_tests::{Sender, Server, Site, hello, http::bearer};
-
-use crate::tenants::sha256;
+use plimsoll_tests::{AccessFile, Sender, Server, Site, hello, http::bearer};
 
 /// An attempt that failed, and one that succeeded.
 async fn deliver(server: &Server, token: &str) {
@@ -58,24 +56,25 @@ fn send(server: &Server, token: &str, site: &str, form: &str) -> u16 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_form_of_the_page_takes_corrections_of_operators_from_its_own_page_alone() {
-    let token = |name: &str, roles: &str| {
-        let sha256 = sha256(name);
-        format!("[[token]]\nname = \"of-{name}\"\nsha256 = \"{sha256}\"\nroles = [{roles}]\ntrusted = true\n")
-    };
-    let access = token("runner", "\"agent\"")
-        + &token("reader", "\"reader\"")
-        + &token("ann", "\"reader\", \"operator\"");
-    let site = Site::start_with(&[("--access-file", &access)], &[]).unwrap();
+    let access = AccessFile::default()
+        .token("runner", &["agent"], "trusted = true")
+        .token("reader", &["reader"], "trusted = true")
+        .token("ann", &["reader", "operator"], "trusted = true");
+    let site = Site::start_with(&[("--access-file", access.text())], &[]).unwrap();
     let server = &site.server;
     deliver(server, "runner").await;
     let form = "cause=INFRA&why=mirror+was+down";
-    assert_eq!(send(server, "reader", "same-origin", form), 403, "a reader changes nothing");
-    assert_eq!(send(server, "made-up", "same-origin", form), 401);
-    assert_eq!(send(server, "ann", "cross-site", form), 403, "another page sends it");
-    assert_eq!(send(server, "ann", "", form), 403, "no page says that it sends it");
-    assert_eq!(send(server, "ann", "same-origin", "cause=LUCK&why=x"), 400);
-    assert_eq!(send(server, "ann", "same-origin", &format!("why={}", "x".repeat(9000))), 400);
-    assert_eq!(send(server, "ann", "same-origin", form), 303);
+    for (what, token, page, form, status) in [
+        ("a reader changes nothing", "reader", "same-origin", form, 403),
+        ("a token that is not known", "made-up", "same-origin", form, 401),
+        ("another page sends it", "ann", "cross-site", form, 403),
+        ("no page says that it sends it", "ann", "", form, 403),
+        ("no cause", "ann", "same-origin", "cause=LUCK&why=x", 400),
+        ("too long", "ann", "same-origin", &format!("why={}", "x".repeat(9000)), 400),
+        ("an operator", "ann", "same-origin", form, 303),
+    ] {
+        assert_eq!(send(server, token, page, form), status, "{what}");
+    }
     let of_ann = site.agent_as("ann");
     let shown = of_ann.json(&["show", "failed"]);
     assert_eq!(shown["verdict"]["correction"]["by"], "of-ann", "{shown}");

@@ -4,15 +4,10 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::Command,
 };
 
-use plimsoll_tests::{Programs, Sender, Server};
-
-fn run(data: &Path, words: &[&str]) -> Output {
-    let mut command = Command::new(&Programs::for_tests().server);
-    command.env_clear().arg("--data-dir").arg(data).args(words).output().unwrap()
-}
+use plimsoll_tests::{Answer, Programs, Sender, Server, assert_lacks};
 
 fn copy(from: &Path, to: &Path) {
     assert!(Command::new("cp").arg("-r").args([from, to]).status().unwrap().success());
@@ -72,14 +67,14 @@ async fn the_programs_agree_on_a_damaged_store_and_a_server_starts_with_what_rep
         copy(&whole, &data);
         damage(&data);
         let file = dir.path().join("backup");
-        let verified = run(&data, &["verify"]);
-        let backed_up = run(&data, &["backup", file.to_str().unwrap()]);
-        let repaired = run(&data, &["repair", data.to_str().unwrap()]);
-        let texts = [&verified, &backed_up, &repaired].map(|output| String::from_utf8_lossy(&output.stderr));
-        for text in &texts {
-            assert!(!text.contains("panicked") && !text.contains("backtrace"), "{name}: {text}");
+        let verified = Server::call_on(&data, &["verify"]);
+        let backed_up = Server::call_on(&data, &["backup", file.to_str().unwrap()]);
+        let repaired = Server::call_on(&data, &["repair", data.to_str().unwrap()]);
+        let texts = [&verified, &backed_up, &repaired].map(|answer| &answer.stderr);
+        for text in texts {
+            assert_lacks(text, ["panicked", "backtrace"]);
         }
-        let status = |output: &Output| output.status.code().unwrap();
+        let status = |answer: &Answer| answer.code.unwrap();
         match Server::start(Programs::for_tests(), &data) {
             Ok(server) => {
                 assert_ne!(status(&verified), 1, "{name}: {}", texts[0]);
@@ -95,7 +90,7 @@ async fn the_programs_agree_on_a_damaged_store_and_a_server_starts_with_what_rep
                 );
             }
         }
-        let printed = String::from_utf8_lossy(&repaired.stdout);
+        let printed = &repaired.stdout;
         match status(&repaired) {
             0 => assert!(
                 printed.contains("30 attempts that ended") && printed.contains("nothing is lost"),
@@ -104,7 +99,7 @@ async fn the_programs_agree_on_a_damaged_store_and_a_server_starts_with_what_rep
             3 => assert!(!all && texts[2].contains("lost"), "{name}: {printed}{}", texts[2]),
             other => panic!("{name}: {other}: {printed}{}", texts[2]),
         }
-        assert_eq!(status(&run(&new, &["verify"])), 0, "{name}");
+        assert_eq!(status(&Server::call_on(&new, &["verify"])), 0, "{name}");
         assert!(Server::start(Programs::for_tests(), &new).unwrap().stop().unwrap().success(), "{name}");
         for made in [&data, &new] {
             fs::remove_dir_all(made).unwrap();
@@ -121,9 +116,10 @@ fn a_repair_writes_neither_into_the_damaged_directory_nor_over_another_one() {
         assert!(Server::start(Programs::for_tests(), data).unwrap().stop().unwrap().success());
     }
     let refused = |into: &Path| {
-        let output = run(&data, &["repair", data.to_str().unwrap(), "--into", into.to_str().unwrap()]);
-        assert_eq!(output.status.code(), Some(1));
-        String::from_utf8(output.stderr).unwrap()
+        let answer =
+            Server::call_on(&data, &["repair", data.to_str().unwrap(), "--into", into.to_str().unwrap()]);
+        assert_eq!(answer.code, Some(1));
+        answer.stderr
     };
     assert!(refused(&data.join("new")).contains("changes nothing in the damaged directory"));
     assert!(refused(&other).contains("holds a store already"));

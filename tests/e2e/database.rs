@@ -1,20 +1,14 @@
 //! A server with its store in a real PostgreSQL.
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Output},
-};
+use std::fs;
 
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use plimsoll_proto::v1::{
-    self as pb, TicketState, placement_client::PlacementClient, predictor_client::PredictorClient,
-};
+use plimsoll_proto::v1::{self as pb, TicketState, placement_client::PlacementClient};
 use plimsoll_support::postgres::PostgresServer;
-use plimsoll_tests::{Programs, Sender, Server, batch, eventually, hello};
+use plimsoll_tests::{Programs, Sender, Server, assert_has, assert_lacks, batch, eventually, hello};
 use tonic::{Code, Status, transport::Endpoint};
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
@@ -31,16 +25,9 @@ async fn open_ticket(server: &Server, ticket: &str) -> TicketState {
 
 /// Attempts behind the memory of a prediction.
 async fn learnt_from(server: &Server) -> u32 {
-    let key = Some(pb::Key { package: "zlib".into(), ..pb::Key::default() });
-    let ask = pb::PredictRequest { key, ..pb::PredictRequest::default() };
-    let mut client = PredictorClient::connect(server.url()).await.unwrap();
-    let prediction = client.predict(ask).await.unwrap().into_inner().prediction.unwrap();
+    let key = pb::Key { package: "zlib".into(), ..pb::Key::default() };
+    let prediction = server.predict(key).await.unwrap();
     prediction.memory_request_bytes.unwrap().basis.unwrap().attempts
-}
-
-fn run(data: &Path, words: &[&str]) -> Output {
-    let mut command = Command::new(&Programs::for_tests().server);
-    command.env_clear().arg("--data-dir").arg(data).args(words).output().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,23 +59,18 @@ async fn a_server_over_a_database_keeps_everything_through_a_kill_and_gives_its_
 
     let archive = dir.path().join("archive");
     let http = server.http.to_string();
-    let taken =
-        run(&data, &["--store-url", &url, "--http-listen", &http, "backup", archive.to_str().unwrap()]);
-    assert!(taken.status.success(), "{}", String::from_utf8_lossy(&taken.stderr));
+    let archive = archive.to_str().unwrap();
+    Server::call_on(&data, &["--store-url", &url, "--http-listen", &http, "backup", archive]).done();
     let restored = dir.path().join("restored");
-    assert!(run(&restored, &["restore", archive.to_str().unwrap()]).status.success());
-    let verified = String::from_utf8(run(&restored, &["verify"]).stdout).unwrap();
-    assert!(
-        verified.contains("1 attempt that ended and 1 open, 0 verdicts, 2 tickets, 80 samples"),
-        "{verified}"
-    );
+    Server::call_on(&restored, &["restore", archive]).done();
+    let verified = Server::call_on(&restored, &["verify"]).done();
+    assert_has(&verified, ["1 attempt that ended and 1 open, 0 verdicts, 2 tickets, 80 samples"]);
 }
 
 /// What a server answers to probes and to a question: the statuses of `/livez` and `/readyz`, and whether it predicts.
 async fn answers(server: &Server) -> (u16, u16, Result<(), Status>) {
     let probe = |path: &str| server.get(path).unwrap().0;
-    let mut client = PredictorClient::connect(server.url()).await.unwrap();
-    let predicted = client.predict(pb::PredictRequest::default()).await.map(drop);
+    let predicted = server.predict(pb::Key::default()).await.map(drop);
     (probe("/livez"), probe("/readyz"), predicted)
 }
 
@@ -139,15 +121,14 @@ fn what_works_on_files_refuses_a_store_in_a_database_and_no_password_is_shown() 
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let url = ["--store-url", "postgres://u@127.0.0.1:1/p"];
-    let output = run(&data, &[&url[..], &["compact"]].concat());
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && text.contains("store_url is set"), "{text}");
+    let compacted = Server::call_on(&data, &[&url[..], &["compact"]].concat());
+    assert_ne!(compacted.code, Some(0));
+    assert_has(&compacted.stderr, ["store_url is set"]);
     drop(Server::start(Programs::for_tests(), &data).unwrap());
-    let both = run(&data, &url);
-    let text = String::from_utf8_lossy(&both.stderr).into_owned();
-    assert!(text.contains("holds a store, which would not be read"), "{text}");
-    let secret = run(&data, &["--store-url", "postgres://u:s3cret@127.0.0.1:1/p", "--print-config"]);
-    let shown = [secret.stdout, secret.stderr].concat();
-    let shown = String::from_utf8_lossy(&shown);
-    assert!(shown.contains("store_password_file") && !shown.contains("s3cret"), "{shown}");
+    let both = Server::call_on(&data, &url);
+    assert_has(&both.stderr, ["holds a store, which would not be read"]);
+    let secret = ["--store-url", "postgres://u:s3cret@127.0.0.1:1/p", "--print-config"];
+    let shown = Server::call_on(&data, &secret).printed();
+    assert_has(&shown, ["store_password_file"]);
+    assert_lacks(&shown, ["s3cret"]);
 }

@@ -1,16 +1,12 @@
 //! What pools need, told to autoscalers; and a day of history on nodes.
 
-use std::{
-    fmt::Write as _,
-    fs,
-    process::{Command, Output},
-};
+use std::{fmt::Write as _, fs};
 
 use plimsoll_proto::{
     externalscaler::{GetMetricsRequest, ScaledObjectRef, external_scaler_client::ExternalScalerClient},
     v1::{self as pb, placement_client::PlacementClient},
 };
-use plimsoll_tests::{Programs, Sender, Site, eventually, finish, hello};
+use plimsoll_tests::{Answer, Sender, Server, Site, finish, hello};
 use serde_json::Value;
 
 const POOLS: &str = "[[pool]]\nname = \"normal\"\n[[pool]]\nname = \"powerful\"\non_demand = true\n";
@@ -47,9 +43,7 @@ async fn a_pool_on_demand_is_at_zero_without_demand_grows_with_an_attempt_and_go
     let names: Vec<(&str, bool)> = all.iter().map(|pool| (pool.pool.as_str(), pool.on_demand)).collect();
     assert_eq!(names, [("normal", false), ("powerful", true)]);
     assert_eq!(all[1].held.as_ref().unwrap().memory_bytes, 3 << 30);
-    let line = "plimsoll_pool_places{pool=\"powerful\",state=\"held\"} 1\n";
-    let metrics = async || server.get("/metrics").unwrap().1;
-    eventually("the metrics say so", metrics, |text: &String| text.contains(line)).await;
+    server.counts("plimsoll_pool_places{pool=\"powerful\",state=\"held\"} 1").await;
 
     stream.exchange(finish("one", 0, Some(0))).await.unwrap();
     assert!(!changes.message().await.unwrap().unwrap().result, "at zero again");
@@ -62,10 +56,8 @@ async fn a_pool_on_demand_is_at_zero_without_demand_grows_with_an_attempt_and_go
     assert!(refused.message().starts_with("pool: \"moon\" is not a pool"), "{refused}");
 }
 
-fn simulate(words: &[&str]) -> Output {
-    let mut command = Command::new(&Programs::for_tests().server);
-    command.env_clear().args(["--prices", "0/1", "--currency", "EUR", "simulate"]).args(words);
-    command.output().unwrap()
+fn simulate(words: &[&str]) -> Answer {
+    Server::call(&[&["--prices", "0/1", "--currency", "EUR", "simulate"], words].concat())
 }
 
 #[test]
@@ -80,11 +72,7 @@ fn a_day_of_history_is_packed_on_nodes_for_sizes_by_hand_and_for_ours() {
     }
     fs::write(&file, text).unwrap();
     let file = file.to_str().unwrap();
-    let printed = |words: &[&str]| {
-        let output = simulate(&[&[file], words].concat());
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    };
+    let printed = |words: &[&str]| simulate(&[&[file], words].concat()).done();
     let day = ["--day", "2026-11-21", "--nodes", "4x16GiB:2", "--nodes", "1x8GiB", "--spread", "30min"];
     let json: Value = serde_json::from_str(&printed(&[&day[..], &["-o", "json"]].concat())).unwrap();
     assert_eq!(json["currency"], "EUR");
@@ -104,8 +92,7 @@ fn a_day_of_history_is_packed_on_nodes_for_sizes_by_hand_and_for_ours() {
         (&["--nodes", "1x1GiB", "--policy", "mine"], "\"mine\" is not a policy"),
         (&[], "--nodes"),
     ] {
-        let output = simulate(&[&[file], words].concat());
-        let printed = String::from_utf8(output.stderr).unwrap();
-        assert!(!output.status.success() && printed.contains(part), "{words:?}: {printed}");
+        let answer = simulate(&[&[file], words].concat());
+        assert!(answer.code != Some(0) && answer.stderr.contains(part), "{words:?}: {answer:?}");
     }
 }

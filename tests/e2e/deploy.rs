@@ -6,13 +6,13 @@
 
 mod combinations;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, path::PathBuf, process::Command};
 
+use plimsoll_support::house;
+use plimsoll_tests::{Answer, Programs, Server, assert_has};
 use yaml_rust2::YamlLoader;
+
+use crate::tools::{self, repository};
 
 /// The releases against whose schemas objects are checked.
 const KUBERNETES: [&str; 5] = ["1.30", "1.31", "1.32", "1.33", "1.34"];
@@ -30,19 +30,9 @@ const OVERLAYS: [&str; 9] = [
     "restore",
 ];
 
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
-}
-
-/// Whether a program is there; if not, why the test is skipped.
+/// Whether a program is there.
 fn has(program: &str, words: &[&str]) -> bool {
-    let there = Command::new(program).args(words).output().is_ok_and(|output| output.status.success());
-    let required = std::env::var_os("PLIMSOLL_DEPLOY_REQUIRED").is_some();
-    assert!(there || !required, "{program} is missing, and PLIMSOLL_DEPLOY_REQUIRED is set");
-    if !there {
-        eprintln!("skipped: {program} is not installed");
-    }
-    there
+    tools::has(program, words, Some("PLIMSOLL_DEPLOY_REQUIRED"))
 }
 
 /// Checks files of objects against every release; gives the complaints, which include kinds that are not Kubernetes' own.
@@ -118,52 +108,6 @@ fn rendered(overlay: &str) -> Option<String> {
     Some(String::from_utf8(output.stdout).unwrap())
 }
 
-#[test]
-fn what_is_deployed_gets_no_rights_in_the_cluster_and_holds_up_no_node() {
-    let Some((webhook, monitoring)) = rendered("webhook").zip(rendered("monitoring")) else { return };
-    let all = [webhook, monitoring].join("---\n");
-    for right in ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"] {
-        assert!(!all.contains(&format!("kind: {right}\n")), "{right}");
-    }
-    for word in
-        ["hostPath", "hostNetwork", "hostPID", "privileged: true", "type: LoadBalancer", "type: NodePort"]
-    {
-        assert!(!all.contains(word), "{word}");
-    }
-    let words_there = [
-        "automountServiceAccountToken: false",
-        "readOnlyRootFilesystem: true",
-        "runAsNonRoot: true",
-        "pod-security.kubernetes.io/enforce: restricted",
-        // one replica that must be there would keep its node from being drained for ever
-        "maxUnavailable: 1",
-        "failurePolicy: Ignore",
-    ];
-    for word in words_there {
-        assert!(all.contains(word), "{word}");
-    }
-    // pods of others in a namespace of builds are not asked about
-    for word in ["container.name == \"build\"", "key: plimsoll/admit\n      operator: NotIn"] {
-        assert!(all.contains(word), "{word}");
-    }
-    // the certificate that is renewed is not the one that the API server trusts
-    let leaf = all.split("---\n").find(|object| {
-        object.contains("kind: Certificate\n") && object.contains("secretName: plimsoll-webhook\n")
-    });
-    assert!(leaf.unwrap().contains("name: plimsoll-webhook-ca\n"), "{leaf:?}");
-}
-
-#[test]
-fn the_overlay_of_access_has_a_file_of_access_and_still_no_rights_in_the_cluster() {
-    let Some(all) = rendered("access") else { return };
-    for word in ["value: /etc/plimsoll-access/access.toml", "path: token", "port: 6443", "access.toml: |"] {
-        assert!(all.contains(word), "{word}");
-    }
-    for word in ["automountServiceAccountToken: true", "kind: Role", "kind: ClusterRole"] {
-        assert!(!all.contains(word), "{word}");
-    }
-}
-
 /// What the server is started with in an overlay: its file of settings, and its variables.
 fn started_with(rendered: &str) -> (String, Vec<(String, String)>) {
     let objects = YamlLoader::load_from_str(rendered).unwrap();
@@ -186,122 +130,182 @@ fn in_force(rendered: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("plimsoll.toml");
     fs::write(&file, settings).unwrap();
-    let mut server = Command::new(&plimsoll_tests::Programs::for_tests().server);
-    server.env_clear().envs(variables).arg("--config").arg(&file).arg("--print-config");
-    let output = server.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    Answer::of(Server::program().envs(variables).arg("--config").arg(&file).arg("--print-config")).done()
+}
+
+/// What overlays hold, and what not.
+struct Promise {
+    what: &'static str,
+    overlays: &'static [&'static str],
+    /// Lines of the settings in force.
+    settings: &'static [&'static str],
+    has: &'static [&'static str],
+    lacks: &'static [&'static str],
+}
+
+const NOTHING: Promise = Promise { what: "", overlays: &[], settings: &[], has: &[], lacks: &[] };
+
+const PROMISES: [Promise; 12] = [
+    Promise {
+        what: "what is deployed gets no rights in the cluster and no part of a node",
+        overlays: &["webhook", "monitoring"],
+        lacks: &[
+            "kind: Role\n",
+            "kind: RoleBinding\n",
+            "kind: ClusterRole\n",
+            "kind: ClusterRoleBinding\n",
+            "hostPath",
+            "hostNetwork",
+            "hostPID",
+            "privileged: true",
+            "type: LoadBalancer",
+            "type: NodePort",
+        ],
+        ..NOTHING
+    },
+    Promise {
+        what: "the server is confined, and one replica that must be there would keep its node from being drained for ever",
+        overlays: &["webhook"],
+        has: &[
+            "automountServiceAccountToken: false",
+            "readOnlyRootFilesystem: true",
+            "runAsNonRoot: true",
+            "pod-security.kubernetes.io/enforce: restricted",
+            "maxUnavailable: 1",
+            "failurePolicy: Ignore",
+        ],
+        ..NOTHING
+    },
+    Promise {
+        what: "pods of others in a namespace of builds are not asked about",
+        overlays: &["webhook"],
+        has: &["container.name == \"build\"", "key: plimsoll/admit\n      operator: NotIn"],
+        ..NOTHING
+    },
+    Promise {
+        what: "access has a file of access and still no rights in the cluster",
+        overlays: &["access"],
+        has: &["value: /etc/plimsoll-access/access.toml", "path: token", "port: 6443", "access.toml: |"],
+        lacks: &["automountServiceAccountToken: true", "kind: Role", "kind: ClusterRole"],
+        ..NOTHING
+    },
+    Promise {
+        what: "where access is in force no token crosses the network in plain text",
+        overlays: &["access", "webhook-access"],
+        settings: &["plain_text = \"off\"", "tls_cert_file = \"/run/plimsoll-server-tls/tls.crt\""],
+        lacks: &["value: http://", "h2c", "scheme: HTTP\n"],
+        ..NOTHING
+    },
+    Promise {
+        what: "a token for metrics crosses it over TLS",
+        overlays: &["monitoring-access"],
+        has: &["scheme: https\n", "name: plimsoll-metrics\n", "serverName: plimsoll.plimsoll.svc\n"],
+        ..NOTHING
+    },
+    Promise {
+        what: "the cluster is three servers without a volume over a database that loses nothing with its primary",
+        overlays: &["cluster"],
+        settings: &[
+            "store_url = \"postgres://plimsoll@plimsoll-database-rw:5432/plimsoll?sslmode=require\"",
+            "store_password_file = \"/run/plimsoll-database/password\"",
+            "store_ca_file = \"/run/plimsoll-database/ca.crt\"",
+            "plain_text = \"off\"",
+        ],
+        has: &["kind: Deployment\n", "replicas: 3\n", "port: 5432\n", "dataDurability: required\n"],
+        lacks: &["kind: StatefulSet", "volumeClaimTemplates", "serviceName: plimsoll\n"],
+    },
+    Promise {
+        what: "the Service leads to the one that serves, the only ready pod, whose node can be drained all the same",
+        overlays: &["cluster"],
+        has: &["path: /readyz\n", "maxUnavailable: 100%\n", "unhealthyPodEvictionPolicy: AlwaysAllow\n"],
+        ..NOTHING
+    },
+    Promise {
+        what: "webhook and access are one overlay",
+        overlays: &["webhook-access"],
+        settings: &[
+            "admit_agent_server = \"https://plimsoll.plimsoll.svc:7410\"",
+            "admit_agent_audience = \"plimsoll\"",
+            "admit_agent_ca_file = \"/run/plimsoll-server-tls/ca.crt\"",
+            "admit_secret_file = \"/run/plimsoll-admit/secret\"",
+        ],
+        ..NOTHING
+    },
+    Promise {
+        what: "the note of the webhook's secret is not sent",
+        overlays: &["webhook-access"],
+        lacks: &["local-config"],
+        ..NOTHING
+    },
+    Promise {
+        what: "the webhook begins by learning and changes no size",
+        overlays: &["webhook", "webhook-access"],
+        settings: &["admit_mode = \"on\"", "shadow = \"on\"", "admit_agent_image = \"registry.example/"],
+        ..NOTHING
+    },
+    Promise {
+        what: "monitoring comes beside any server and brings none",
+        overlays: &["monitoring", "monitoring-access"],
+        has: &["kind: ServiceMonitor\n", "kind: PrometheusRule\n"],
+        lacks: &["kind: StatefulSet\n", "kind: MutatingWebhookConfiguration\n", "kind: Certificate\n"],
+        ..NOTHING
+    },
+];
+
+#[test]
+fn every_overlay_holds_what_it_promises() {
+    for Promise { what, overlays, settings, has, lacks } in PROMISES {
+        for overlay in overlays {
+            let Some(all) = rendered(overlay) else { return };
+            let missing: Vec<_> = has.iter().filter(|part| !all.contains(**part)).collect();
+            let there: Vec<_> = lacks.iter().filter(|part| all.contains(**part)).collect();
+            assert!(
+                missing.is_empty() && there.is_empty(),
+                "{overlay}: {what}: {missing:?} {there:?}: {all}"
+            );
+            if !settings.is_empty() {
+                let in_force = in_force(&all);
+                let missing: Vec<_> = settings.iter().filter(|line| !in_force.contains(**line)).collect();
+                assert!(missing.is_empty(), "{overlay}: {what}: {missing:?}: {in_force}");
+            }
+        }
+    }
 }
 
 #[test]
-fn where_access_is_in_force_no_token_crosses_the_network_in_plain_text() {
+fn each_probe_speaks_tls_where_access_is_in_force() {
     for overlay in ["access", "webhook-access"] {
         let Some(all) = rendered(overlay) else { return };
-        let settings = in_force(&all);
-        for line in ["plain_text = \"off\"", "tls_cert_file = \"/run/plimsoll-server-tls/tls.crt\""] {
-            assert!(settings.contains(line), "{overlay}: {line}: {settings}");
-        }
-        for word in ["value: http://", "h2c", "scheme: HTTP\n"] {
-            assert!(!all.contains(word), "{overlay}: {word}");
-        }
-        // each probe speaks TLS
-        assert_eq!(
-            (all.matches("scheme: HTTPS").count(), all.matches("grpc:\n").count()),
-            (3, 0),
-            "{overlay}"
-        );
-    }
-    let Some(monitoring) = rendered("monitoring-access") else { return };
-    for line in ["scheme: https\n", "name: plimsoll-metrics\n", "serverName: plimsoll.plimsoll.svc\n"] {
-        assert!(monitoring.contains(line), "{line}: {monitoring}");
+        let probes = (all.matches("scheme: HTTPS").count(), all.matches("grpc:\n").count());
+        assert_eq!(probes, (3, 0), "{overlay}");
     }
 }
 
 #[test]
-fn the_cluster_is_three_servers_without_a_volume_over_a_database_that_loses_nothing_with_its_primary() {
-    let Some(all) = rendered("cluster") else { return };
-    let settings = in_force(&all);
-    for line in [
-        "store_url = \"postgres://plimsoll@plimsoll-database-rw:5432/plimsoll?sslmode=require\"",
-        "store_password_file = \"/run/plimsoll-database/password\"",
-        "store_ca_file = \"/run/plimsoll-database/ca.crt\"",
-        "plain_text = \"off\"",
-    ] {
-        assert!(settings.contains(line), "{line}: {settings}");
-    }
-    for word in [
-        "kind: Deployment\n",
-        "replicas: 3\n",
-        // the Service leads to the one that serves
-        "path: /readyz\n",
-        // the one that serves is the only ready pod, and its node can be drained all the same
-        "maxUnavailable: 100%\n",
-        "unhealthyPodEvictionPolicy: AlwaysAllow\n",
-        "port: 5432\n",
-        "dataDurability: required\n",
-    ] {
-        assert!(all.contains(word), "{word}: {all}");
-    }
-    for word in ["kind: StatefulSet", "volumeClaimTemplates", "serviceName: plimsoll\n"] {
-        assert!(!all.contains(word), "{word}");
-    }
+fn the_certificate_that_is_renewed_is_not_the_one_that_the_api_server_trusts() {
+    let Some(all) = rendered("webhook") else { return };
+    let leaf = all.split("---\n").find(|object| {
+        object.contains("kind: Certificate\n") && object.contains("secretName: plimsoll-webhook\n")
+    });
+    assert!(leaf.unwrap().contains("name: plimsoll-webhook-ca\n"), "{leaf:?}");
 }
 
 #[test]
-fn webhook_and_access_are_one_overlay_that_says_its_secret_once() {
+fn webhook_and_access_say_their_secret_once() {
     let Some(all) = rendered("webhook-access") else { return };
-    let settings = in_force(&all);
-    for line in [
-        "admit_agent_server = \"https://plimsoll.plimsoll.svc:7410\"",
-        "admit_agent_audience = \"plimsoll\"",
-        "admit_agent_ca_file = \"/run/plimsoll-server-tls/ca.crt\"",
-        "admit_secret_file = \"/run/plimsoll-admit/secret\"",
-    ] {
-        assert!(settings.contains(line), "{line}: {settings}");
-    }
-    let words_there = "deploy/kubernetes/webhook-access/secret.yaml";
-    let secret = fs::read_to_string(repository().join(words_there)).unwrap();
+    let secret =
+        fs::read_to_string(repository().join("deploy/kubernetes/webhook-access/secret.yaml")).unwrap();
     let secret = secret.lines().find_map(|line| line.strip_prefix("  secret: ")).unwrap();
-    assert!(all.contains(&format!("path: /admit/{secret}\n")), "{all}");
-    assert!(all.contains(&format!("stringData:\n  secret: {secret}\n")), "{all}");
-    assert!(!all.contains("local-config"), "the note of the secret is not sent");
+    assert_has(&all, [format!("path: /admit/{secret}\n"), format!("stringData:\n  secret: {secret}\n")]);
     // the server refuses what stands there until a secret is written there
     assert!(secret.bytes().any(|byte| byte.is_ascii_uppercase()), "{secret}");
-}
-
-#[test]
-fn the_webhook_begins_by_learning_and_changes_no_size() {
-    for overlay in ["webhook", "webhook-access"] {
-        let Some(all) = rendered(overlay) else { return };
-        let settings = in_force(&all);
-        for line in ["admit_mode = \"on\"", "shadow = \"on\"", "admit_agent_image = \"registry.example/"] {
-            assert!(settings.contains(line), "{overlay}: {line}: {settings}");
-        }
-    }
-}
-
-#[test]
-fn monitoring_comes_beside_any_server_and_brings_none() {
-    for overlay in ["monitoring", "monitoring-access"] {
-        let Some(all) = rendered(overlay) else { return };
-        for kind in ["StatefulSet", "MutatingWebhookConfiguration", "Certificate"] {
-            assert!(!all.contains(&format!("kind: {kind}\n")), "{overlay}: {kind}");
-        }
-        assert!(all.contains("kind: ServiceMonitor\n") && all.contains("kind: PrometheusRule\n"));
-    }
-}
-
-/// All files below a folder.
-fn files(dir: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
 #[test]
 fn the_address_of_the_images_is_in_one_file() {
     let kubernetes = repository().join("deploy/kubernetes");
     let names = |file: &PathBuf| fs::read_to_string(file).is_ok_and(|text| text.contains("registry.example"));
-    let found: Vec<PathBuf> = files(&kubernetes).into_iter().filter(names).collect();
+    let found: Vec<PathBuf> = house::files(&kubernetes).into_iter().filter(names).collect();
     assert_eq!(found, [kubernetes.join("components/images/kustomization.yaml")]);
     let text = fs::read_to_string(&found[0]).unwrap();
     let version = concat!("newTag: ", env!("CARGO_PKG_VERSION"), "\n");
@@ -323,12 +327,10 @@ fn no_instance_of_the_agent_keeps_its_spool_where_another_does() {
 #[test]
 fn systemd_understands_every_line_of_the_units() {
     // not every machine that runs tests has it
-    if !Command::new("systemd-analyze").arg("--version").output().is_ok_and(|output| output.status.success())
-    {
-        eprintln!("skipped: systemd-analyze is not installed");
+    if !tools::has("systemd-analyze", &["--version"], None) {
         return;
     }
-    let programs = plimsoll_tests::Programs::for_tests();
+    let programs = Programs::for_tests();
     let dir = tempfile::tempdir().unwrap();
     for (unit, name, binary) in [
         ("plimsoll-server.service", "plimsoll-server", &programs.server),
@@ -350,17 +352,8 @@ fn systemd_understands_every_line_of_the_units() {
 
 #[test]
 fn the_settings_of_the_deployment_are_settings_of_the_server() {
-    let programs = plimsoll_tests::Programs::for_tests();
     let settings = repository().join("deploy/kubernetes/base/plimsoll.toml");
-    let output = Command::new(&programs.server)
-        .env_clear()
-        .arg("--config")
-        .arg(settings)
-        .arg("--print-config")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let known = String::from_utf8(output.stdout).unwrap();
+    let known = Server::call(&["--config", settings.to_str().unwrap(), "--print-config"]).done();
     let of = |component: &str| {
         let place = repository().join("deploy/kubernetes/components").join(component).join("server.yaml");
         fs::read_to_string(place).unwrap()

@@ -10,7 +10,7 @@ use std::{
 
 use nix::unistd::Uid;
 
-use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
+use plimsoll_proto::v1 as pb;
 use plimsoll_support::small_disk::SmallDisk;
 use plimsoll_tests::{Programs, Sender, Server, batch, eventually, hello};
 use tonic::Code;
@@ -106,12 +106,8 @@ async fn a_full_disk_stops_writing_and_nothing_else_and_heals_by_itself() {
     assert_eq!(refusal.code(), Code::Unavailable, "{refusal}");
     let (status, reason) = server.get("/readyz").unwrap();
     assert_eq!(status, 503, "{reason}");
-    let mut predictor = PredictorClient::connect(server.url()).await.unwrap();
-    let key = Some(pb::Key { package: "zlib".into(), ..pb::Key::default() });
-    predictor
-        .predict(pb::PredictRequest { key, ..Default::default() })
-        .await
-        .expect("Predict answers from memory");
+    let key = pb::Key { package: "zlib".into(), ..pb::Key::default() };
+    server.predict(key).await.expect("Predict answers from memory");
 
     fs::remove_file(&ballast).unwrap();
     let again = async || {

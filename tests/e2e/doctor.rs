@@ -5,7 +5,7 @@ use std::{fs, net::TcpListener, path::Path};
 use plimsoll_tests::{Agent, Programs, Server};
 use serde_json::Value;
 
-use crate::access::{TOKENS, signed};
+use crate::access::{signed, tokens};
 
 fn tls_server(dir: &Path, name: &str) -> Server {
     let file = |end: &str| dir.join(format!("{name}.{end}")).display().to_string();
@@ -97,7 +97,7 @@ fn a_server_in_plain_text_is_found_and_the_usual_slips_around_it_are_named() {
 fn tls_tokens_and_certificates_each_have_their_line() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).display().to_string();
-    fs::write(dir.path().join("access.toml"), TOKENS).unwrap();
+    fs::write(dir.path().join("access.toml"), tokens().text()).unwrap();
     for (name, year) in [("good", 2099), ("over", 2020)] {
         signed(dir.path(), &format!("{name}.ca"), &[(name, "localhost", year)]);
     }

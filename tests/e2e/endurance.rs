@@ -7,7 +7,7 @@ use plimsoll_tests::{
     endure::{DatabaseCrashes, Dice, Disk, Kills, Much, Soak, Takeovers, UpstreamKills, power_cuts},
 };
 
-use crate::resalloc::has_python;
+use crate::tools::has_python;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_sample_is_there_once_however_often_the_server_is_killed() {

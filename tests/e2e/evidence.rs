@@ -3,13 +3,12 @@
 
 use std::fs;
 
-use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient, stats_client::StatsClient};
+use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
 use plimsoll_tests::{Agent, Programs, Sender, Server, batch, eventually, finish};
 use serde_json::Value;
 
 async fn ask(server: &Server, question: pb::ShouldRetryRequest) -> pb::Verdict {
-    let mut client = PredictorClient::connect(server.url()).await.unwrap();
-    client.should_retry(question).await.unwrap().into_inner().verdict.unwrap()
+    server.judge(question).await.unwrap()
 }
 
 fn about(attempt: &str) -> pb::ShouldRetryRequest {
@@ -74,9 +73,7 @@ async fn a_failure_that_its_log_explains_stays_explained_when_it_is_asked_about_
     let ran = agent.run(options, &format!("exec bash {}", script.display()));
     assert_eq!(ran.code, Some(90), "{ran:?}");
     is_deterministic_everywhere(&server, &agent).await;
-    let line = "plimsoll_fleet_attempts_total{outcome=\"failed\",cause=\"deterministic\"} 1";
-    let metrics = async || server.get("/metrics").unwrap().1;
-    eventually(line, metrics, |text: &String| text.contains(line)).await;
+    server.counts("plimsoll_fleet_attempts_total{outcome=\"failed\",cause=\"deterministic\"} 1").await;
     server.stop().unwrap();
     let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
     let agent = Agent::new(Programs::for_tests(), server.url(), work.path());

@@ -3,7 +3,7 @@
 use std::{fs, io::Read as _, net::TcpStream};
 
 use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
-use plimsoll_tests::{Programs, Server, eventually, figures::Usage, flood::Attack};
+use plimsoll_tests::{Server, Site, eventually, figures::Usage, flood::Attack};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tonic::transport::{Channel, Endpoint};
 
@@ -63,11 +63,7 @@ async fn a_connection_that_costs_more_than_it_can_mean_is_cut_on_either_port() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn questions_without_a_token_are_cut_as_a_flood_where_one_is_needed() {
-    let dir = tempfile::tempdir().unwrap();
-    let access = dir.path().join("access.toml");
-    fs::write(&access, "").unwrap();
-    let options = ["--access-file", access.to_str().unwrap()];
-    let server = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options).unwrap();
+    let Site { dir: _dir, server, .. } = Site::start_with(&[("--access-file", "")], &[]).unwrap();
     for address in [server.grpc, server.http] {
         let cut = tokio::task::spawn_blocking(move || Attack::Headers.is_cut(address, 80_000)).await;
         assert!(cut.unwrap().unwrap(), "{address}");

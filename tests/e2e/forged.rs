@@ -2,30 +2,22 @@
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
-use plimsoll_tests::{Sender, Site, eventually, hello, http, unix_now, with_token};
+use plimsoll_tests::{AccessFile, Sender, Site, eventually, hello, http, unix_now, with_token};
 use ring::hmac;
 use serde_json::json;
 use tonic::transport::Channel;
-
-use crate::tenants::sha256;
 
 const SIGNING: &[u8] = b"a signing key of thirty-two byte";
 const SECRET: &str = "hook-secret";
 const JSON: &str = "Content-Type: application/json\r\n";
 
 /// The tokens are `agent`, `reader`, `ours` and `theirs`; the last two tell of the jobs of one project each.
-fn access() -> String {
-    let table = |name: &str, role: &str, projects: &str| {
-        let sum = sha256(name);
-        format!("[[token]]\nname = \"of-{name}\"\nsha256 = \"{sum}\"\nroles = [\"{role}\"]\n{projects}")
-    };
-    [
-        table("agent", "agent", ""),
-        table("reader", "reader", ""),
-        table("ours", "hook", "projects = [\"our/one\"]\n"),
-        table("theirs", "hook", "projects = [\"their/one\"]\n"),
-    ]
-    .concat()
+fn access() -> AccessFile {
+    AccessFile::default()
+        .token("agent", &["agent"], "")
+        .token("reader", &["reader"], "")
+        .token("ours", &["hook"], "projects = [\"our/one\"]")
+        .token("theirs", &["hook"], "projects = [\"their/one\"]")
 }
 
 /// A server with an attempt of `our/one`, whose end was not reported.
@@ -40,7 +32,7 @@ impl Hooked {
     async fn start(secrets: bool) -> Self {
         let (access, signing) = (access(), format!("whsec_{}", BASE64_STANDARD.encode(SIGNING)));
         let files = [
-            ("--access-file", access.as_str()),
+            ("--access-file", access.text()),
             ("--collect-token-file", SECRET),
             ("--collect-signing-file", &signing),
         ];

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use plimsoll_tests::{Programs, Sender, Server, http::answer_each};
 use serde_json::{Value, json};
 
-use crate::admission::{memory_limit, pod, start};
+use crate::admission::{memory_limit, pod, start_with};
 
 /// Runs of the job, the first and the next ones.
 const RUNS: [u64; 3] = [12345, 12346, 12347];
@@ -38,10 +38,6 @@ fn post(server: &Server, body: &str) -> u16 {
 }
 
 /// A job that memory ended, as GitLab tells of it.
-fn killed_hook(address: SocketAddr) -> String {
-    killed_run(address, RUNS[0])
-}
-
 fn killed_run(address: SocketAddr, run: u64) -> String {
     let hook = json!({
         "object_kind": "build", "build_id": run, "build_name": NAME, "build_status": "failed",
@@ -55,27 +51,16 @@ fn killed_run(address: SocketAddr, run: u64) -> String {
 async fn a_hook_that_was_taken_outlives_a_kill_and_so_does_the_bigger_size_of_its_job() {
     // it takes connections and says nothing
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), "glpat-1\n").unwrap();
-    let file = file.path().display().to_string();
-    let options = |address: SocketAddr| {
-        let url = format!("http://{address}");
-        let on = ["--admit-mode", "on", "--admit-confidence", "0.000001"];
-        let gitlab = ["--gitlab-url", &url, "--gitlab-token-file", &file];
-        [on, gitlab].concat().into_iter().map(ToOwned::to_owned).collect::<Vec<_>>()
-    };
-    let texts = |options: &[String]| -> Vec<&'static str> {
-        options.iter().map(|text| &*text.clone().leak()).collect()
-    };
-    let webhook = start(&texts(&options(silent.local_addr().unwrap())));
+    let url = |address: SocketAddr| format!("http://{address}");
+    let (silent, address) = (url(silent.local_addr().unwrap()), gitlab());
+    let known = url(address);
+    let options = |url| ["--admit-mode", "on", "--admit-confidence", "0.000001", "--gitlab-url", url];
+    let webhook = start_with(&[("--gitlab-token-file", "glpat-1\n")], &options(&silent));
     let (first, _) = webhook.admit(&pod()).await;
-    let address = gitlab();
-    assert_eq!(post(&webhook.server, &killed_hook(address)), 200);
-    let webhook = webhook.killed_and_started(&texts(&options(address)));
-    let judged = async || webhook.server.get("/metrics").unwrap().1;
-    let done = "plimsoll_hooks_total{kind=\"judged\"} 1\n";
-    plimsoll_tests::eventually("the job is judged", judged, |metrics| metrics.contains(done)).await;
-    let webhook = webhook.killed_and_started(&texts(&options(address)));
+    assert_eq!(post(&webhook.server, &killed_run(address, RUNS[0])), 200);
+    let webhook = webhook.killed_and_started(&options(&known));
+    webhook.server.counts("plimsoll_hooks_total{kind=\"judged\"} 1").await;
+    let webhook = webhook.killed_and_started(&options(&known));
     let (again, _) = webhook.admit(&pod()).await;
     assert!(memory_limit(&again) > memory_limit(&first), "{again}");
     let why = &again["metadata"]["annotations"]["plimsoll/sized"];
@@ -106,11 +91,9 @@ fn pod_of(run: u64) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_further_run_of_an_unmeasured_job_is_bigger_and_stays_so_after_a_restart() {
     let address = gitlab();
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), "glpat-1\n").unwrap();
-    let (url, file) = (format!("http://{address}"), file.path().display().to_string());
-    let options = ["--admit-mode", "on", "--gitlab-url", &url, "--gitlab-token-file", &file];
-    let mut webhook = start(&options);
+    let url = format!("http://{address}");
+    let options = ["--admit-mode", "on", "--gitlab-url", &url];
+    let mut webhook = start_with(&[("--gitlab-token-file", "glpat-1\n")], &options);
     let (first, _) = webhook.admit(&pod_of(RUNS[0])).await;
     assert_eq!(first, pod_of(RUNS[0]), "nothing is known of it");
     let limit = |pod: &Value| pod["spec"]["containers"][0]["resources"]["limits"]["memory"].clone();
@@ -119,9 +102,7 @@ async fn each_further_run_of_an_unmeasured_job_is_bigger_and_stays_so_after_a_re
         drop(Sender::opened(&webhook.server.url(), &format!("behind-{at}"), "other").await.unwrap());
         webhook = webhook.killed_and_started(&options);
         assert_eq!(post(&webhook.server, &killed_run(address, RUNS[at])), 200);
-        let judged = async || webhook.server.get("/metrics").unwrap().1;
-        let done = "plimsoll_hooks_total{kind=\"judged\"} 1\n";
-        plimsoll_tests::eventually("the run is judged", judged, |metrics| metrics.contains(done)).await;
+        webhook.server.counts("plimsoll_hooks_total{kind=\"judged\"} 1").await;
         let (pod, _) = webhook.admit(&pod_of(*run)).await;
         assert_eq!(limit(&pod), expected, "{pod}");
         assert_eq!(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"], "4");

@@ -1,8 +1,6 @@
 //! The tables of the guide are what the programs print.
 
-use std::process::Command;
-
-use plimsoll_tests::Programs;
+use plimsoll_tests::{Answer, Server, assert_has};
 
 const GUIDE: &str = include_str!("../../deploy/docs/evaluate.md");
 
@@ -18,20 +16,25 @@ fn rows(text: &str) -> Vec<String> {
     rows.map(cells).collect()
 }
 
+/// What `replay` prints of a file of the repository.
+fn replayed(file: &str, options: &[&str]) -> String {
+    let mut replay = Server::program();
+    replay.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).args(["replay", file]).args(options);
+    Answer::of(&mut replay).done()
+}
+
+/// What the guide shows behind this command.
+fn shown(command: &str) -> &'static str {
+    GUIDE.split_once(command).expect("the guide names the command").1
+}
+
 #[test]
 fn the_table_of_the_lab_builds_is_what_replay_prints() {
-    let command = format!("plimsoll-server replay {LAB}");
-    let (_, after) = GUIDE.split_once(&command).expect("the guide names the command");
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-    let mut replay = Command::new(&Programs::for_tests().server);
-    let answer = replay.current_dir(root).args(["replay", LAB]).output().unwrap();
-    assert!(answer.status.success(), "{answer:?}");
-    let printed = String::from_utf8(answer.stdout).unwrap();
+    let (after, printed) = (shown(&format!("plimsoll-server replay {LAB}")), replayed(LAB, &[]));
     assert!(rows(&printed).len() > 5, "{printed}");
     assert_eq!(rows(after), rows(&printed), "write this into the guide:\n{printed}");
     let last = printed.lines().find(|line| line.contains("builds needed")).unwrap();
-    let counted = last.split(". ").next().unwrap();
-    assert!(after.contains(counted), "{counted}");
+    assert_has(after, [last.split(". ").next().unwrap()]);
 }
 
 /// 500 made-up builds of 30 packages whose needs repeat.
@@ -40,15 +43,9 @@ const REPEATED: &str = "tests/data/repeated_builds.csv";
 #[test]
 fn the_tables_of_repeated_builds_are_what_replay_prints() {
     let options = ["--policy", "max-seen,krr,plimsoll", "--match-failures", "2%"];
-    let command = format!("plimsoll-server replay {REPEATED} {}", options.join(" "));
-    let (_, mut after) = GUIDE.split_once(&command).expect("the guide names the command");
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-    for more in [vec![], vec!["--warmup", "40%"]] {
-        let mut replay = Command::new(&Programs::for_tests().server);
-        let replay = replay.current_dir(root).args(["replay", REPEATED]).args(options).args(&more);
-        let answer = replay.output().unwrap();
-        assert!(answer.status.success(), "{answer:?}");
-        let printed = String::from_utf8(answer.stdout).unwrap();
+    let mut after = shown(&format!("plimsoll-server replay {REPEATED} {}", options.join(" ")));
+    for more in [&[][..], &["--warmup", "40%"]] {
+        let printed = replayed(REPEATED, &[&options, more].concat());
         let (_, table) = after.split_once("```text\n").expect("the guide shows the table");
         let (table, rest) = table.split_once("```").expect("the end of the table");
         assert_eq!(rows(table), rows(&printed), "write this into the guide:\n{printed}");
@@ -61,7 +58,5 @@ fn the_tables_of_repeated_builds_are_what_replay_prints() {
 fn a_table_over_other_data_says_how_it_was_made() {
     let (_, after) = GUIDE.split_once("18,973 builds of Spack's public CI").expect("the table of Spack's CI");
     let part_of_guide = after.split("\n## ").next().unwrap_or_default();
-    for part in ["release 0.", "sha256 of the file", "`plimsoll-server replay "] {
-        assert!(part_of_guide.contains(part), "{part:?}");
-    }
+    assert_has(part_of_guide, ["release 0.", "sha256 of the file", "`plimsoll-server replay "]);
 }

@@ -11,29 +11,24 @@ use std::{
 use plimsoll_tests::Programs;
 use regex::Regex;
 
+use crate::{
+    guide_blocks::{Block, all_blocks},
+    tools::repository,
+};
+
 /// Longest README, lines.
 const README_LINES: usize = 200;
 
-/// A document without its fenced blocks, and these blocks with their languages.
+/// A document without its fenced blocks.
 struct Guide {
     path: PathBuf,
     prose: String,
-    blocks: Vec<(String, String)>,
 }
 
 impl Guide {
     fn read(path: &Path) -> Self {
-        let text = fs::read_to_string(root().join(path)).unwrap();
-        let (mut prose, mut blocks) = (String::new(), Vec::new());
-        for (at, part) in text.split("```").enumerate() {
-            match part.split_once('\n') {
-                Some((language, block)) if at % 2 == 1 => {
-                    blocks.push((language.to_owned(), block.to_owned()));
-                }
-                _ => prose.push_str(part),
-            }
-        }
-        Self { path: path.to_owned(), prose, blocks }
+        let text = fs::read_to_string(repository().join(path)).unwrap();
+        Self { path: path.to_owned(), prose: text.split("```").step_by(2).collect() }
     }
 
     fn anchors(&self) -> BTreeSet<String> {
@@ -50,12 +45,8 @@ impl Guide {
     }
 }
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
 fn guides() -> Vec<Guide> {
-    let mut names: Vec<PathBuf> = fs::read_dir(root().join("deploy/docs"))
+    let mut names: Vec<PathBuf> = fs::read_dir(repository().join("deploy/docs"))
         .unwrap()
         .map(|file| Path::new("deploy/docs").join(file.unwrap().file_name()))
         .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
@@ -104,7 +95,7 @@ fn every_link_leads_to_a_file_and_a_heading_in_it() {
                 "" => guide.path.clone(),
                 file => resolved(&guide.path.parent().unwrap().join(file)),
             };
-            let leads = root().join(&path).try_exists().unwrap()
+            let leads = repository().join(&path).try_exists().unwrap()
                 && (heading.is_empty() || Guide::read(&path).anchors().contains(heading));
             if !leads {
                 dead.push(format!("{}: {target}", guide.name()));
@@ -116,7 +107,7 @@ fn every_link_leads_to_a_file_and_a_heading_in_it() {
 
 #[test]
 fn every_guide_is_in_the_index_of_the_readme() {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let readme = fs::read_to_string(repository().join("README.md")).unwrap();
     assert!(readme.lines().count() <= README_LINES);
     for guide in guides() {
         assert!(
@@ -165,23 +156,14 @@ fn every_option_in_a_command_line_exists() {
     let mut helps = Helps::default();
     let mut wrong = Vec::new();
     let mut looked_at = 0;
-    for guide in guides() {
-        let blocks = guide.blocks.iter().filter(|(language, _)| language == "console");
-        for (_, block) in blocks {
-            let block = block.replace("\\\n", " ");
-            let lines = block
-                .lines()
-                .flat_map(|line| line.split(" | "))
-                .map(|line| line.trim().trim_start_matches("$ "));
-            for line in lines.filter(|line| line.starts_with("plimsoll")) {
-                looked_at += 1;
-                wrong.extend(
-                    helps
-                        .unknown(line)
-                        .into_iter()
-                        .map(|option| format!("{}: {option} in {line}", guide.name())),
-                );
-            }
+    for Block { guide, text, .. } in all_blocks().iter().filter(|block| block.language == "console") {
+        let text = text.replace("\\\n", " ");
+        let lines = text.lines().flat_map(|line| line.split(" | "));
+        let lines = lines.map(|line| line.trim().trim_start_matches("$ "));
+        for line in lines.filter(|line| line.starts_with("plimsoll")) {
+            looked_at += 1;
+            let unknown = helps.unknown(line).into_iter();
+            wrong.extend(unknown.map(|option| format!("{guide}: {option} in {line}")));
         }
     }
     assert!(wrong.is_empty() && looked_at > 30, "{looked_at} looked at: {wrong:#?}");
@@ -195,7 +177,7 @@ fn every_setting_and_metric_that_is_named_exists() {
     let setting = Regex::new(r"(?m)^(?:# )?([a-z0-9_]+) (?:=|is not set)").unwrap();
     let settings: BTreeSet<&str> =
         setting.captures_iter(&printed).map(|found| found.get(1).unwrap().as_str()).collect();
-    let metrics = fs::read_to_string(root().join("deploy/prometheus/METRICS.md")).unwrap();
+    let metrics = fs::read_to_string(repository().join("deploy/prometheus/METRICS.md")).unwrap();
     let (metric, prefixed) = (
         Regex::new("^plimsoll_[a-z_]+$").unwrap(),
         Regex::new("^(admit|allocation|tls|history|gitlab)_[a-z_]+$").unwrap(),

@@ -1,10 +1,10 @@
 //! Calls that begin and never ask: a caller without a name shuts out no other with them.
 
-use std::{fs, net::SocketAddr};
+use std::net::SocketAddr;
 
 use h2::{SendStream, client::SendRequest};
 use http::HeaderMap;
-use plimsoll_tests::{Programs, Server};
+use plimsoll_tests::Site;
 use tokio::{net::TcpSocket, task::JoinSet};
 use tokio_util::task::TaskTracker;
 
@@ -48,11 +48,8 @@ fn status(head: &HeaderMap) -> Option<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_that_never_ask_do_not_shut_out_another_address() {
-    let dir = tempfile::tempdir().unwrap();
-    let access = dir.path().join("access.toml");
-    fs::write(&access, "[anonymous]\nroles = [\"caller\"]\n").unwrap();
-    let options = ["--access-file", access.to_str().unwrap()];
-    let server = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options).unwrap();
+    let access = "[anonymous]\nroles = [\"caller\"]\n";
+    let Site { dir: _dir, server, .. } = Site::start_with(&[("--access-file", access)], &[]).unwrap();
     let greedy = connect("127.0.0.1", server.grpc).await;
     let mut calls = JoinSet::new();
     for _ in 0..CALLS {

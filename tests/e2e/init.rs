@@ -1,15 +1,11 @@
 //! A configuration for a first try: written, started, used over TLS with its tokens, and closed to all other callers.
 
-use std::{
-    path::Path,
-    process::{Command, Output, Stdio},
-};
+use std::path::Path;
 
-use plimsoll_tests::{Agent, Programs, Server};
+use plimsoll_tests::{Agent, Answer, Programs, Server, assert_has};
 
-fn init(dir: &Path) -> Output {
-    let mut command = Command::new(&Programs::for_tests().server);
-    command.env_clear().arg("init").arg(dir).stdin(Stdio::null()).output().unwrap()
+fn init(dir: &Path) -> Answer {
+    Server::call(&["init", dir.to_str().unwrap()])
 }
 
 /// The word behind `name` at the beginning of a line.
@@ -21,9 +17,7 @@ fn value_of<'t>(text: &'t str, name: &str) -> &'t str {
 fn init_makes_a_server_that_speaks_tls_and_takes_its_own_tokens_alone() {
     let site = tempfile::tempdir().unwrap();
     let dir = site.path().join("first try");
-    let made = init(&dir);
-    let text = String::from_utf8(made.stdout).unwrap();
-    assert!(made.status.success(), "{text}");
+    let text = init(&dir).done();
     let (agent, operator) = (value_of(&text, "agent "), value_of(&text, "operator "));
     let file = |name: &str| dir.join(name).display().to_string();
     let server =
@@ -43,6 +37,6 @@ fn init_makes_a_server_that_speaks_tls_and_takes_its_own_tokens_alone() {
         assert_eq!(with(token).call(&["attempts"]).code, Some(3), "{token:?} reads nothing");
     }
     let again = init(&dir);
-    assert!(!again.status.success(), "nothing is overwritten");
-    assert!(String::from_utf8(again.stderr).unwrap().contains("is not empty"));
+    assert_ne!(again.code, Some(0), "nothing is overwritten");
+    assert_has(&again.stderr, ["is not empty"]);
 }

@@ -8,12 +8,12 @@ use std::{
     process::{Command, Stdio},
 };
 
-use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
-use plimsoll_tests::{Programs, Server, eventually};
+use nix::sys::signal::Signal;
+use plimsoll_proto::v1 as pb;
+use plimsoll_tests::{Programs, Server};
 
 async fn ask(server: &Server, question: pb::ShouldRetryRequest) -> pb::Verdict {
-    let mut client = PredictorClient::connect(server.url()).await.unwrap();
-    client.should_retry(question).await.unwrap().into_inner().verdict.unwrap()
+    server.judge(question).await.unwrap()
 }
 
 /// A failure that the CI system explains.
@@ -23,17 +23,6 @@ fn infra(attempt: &str) -> pb::ShouldRetryRequest {
         failure_reason: "api_failure".into(),
         ..pb::ShouldRetryRequest::default()
     }
-}
-
-fn hang_up(server: &Server) {
-    let sent = Command::new("kill").args(["-HUP", &server.pid().to_string()]).status().unwrap();
-    assert!(sent.success());
-}
-
-/// Waits until the server's metrics hold this line.
-async fn counted(server: &Server, line: &str) {
-    let metrics = async || server.get("/metrics").unwrap().1;
-    eventually(line, metrics, |text: &String| text.contains(&format!("{line}\n"))).await;
 }
 
 const NO_RETRY: &str = "[[terms]]\ncause = \"infra\"\nretries = 0\n";
@@ -47,16 +36,16 @@ async fn the_retry_policy_changes_at_a_signal_and_answers_that_were_given_stand(
     let server = Server::start_with(Programs::for_tests(), dir.path(), &options).unwrap();
     let first = ask(&server, infra("1")).await;
     assert_eq!(first.action(), pb::Action::AsIs);
-    hang_up(&server);
-    counted(&server, "plimsoll_rules_reloads_total{kind=\"taken\"} 1").await;
+    server.signal(Signal::SIGHUP).unwrap();
+    server.counts("plimsoll_rules_reloads_total{kind=\"taken\"} 1").await;
     // a wrong one is refused whole; whether the signal or the next look finds it first
     fs::write(&policy, format!("{NO_RETRY}[[terms]]\njitter = 7.5\n")).unwrap();
-    hang_up(&server);
-    counted(&server, "plimsoll_rules_refused 1").await;
+    server.signal(Signal::SIGHUP).unwrap();
+    server.counts("plimsoll_rules_refused 1").await;
     assert_eq!(ask(&server, infra("2")).await.action(), pb::Action::AsIs, "the one in force stays");
     fs::write(&policy, NO_RETRY).unwrap();
-    hang_up(&server);
-    counted(&server, "plimsoll_rules_refused 0").await;
+    server.signal(Signal::SIGHUP).unwrap();
+    server.counts("plimsoll_rules_refused 0").await;
     let third = ask(&server, infra("3")).await;
     assert_eq!(third.action(), pb::Action::No, "{}", third.reason);
     assert_eq!(ask(&server, infra("1")).await, first, "the same question");
@@ -89,7 +78,6 @@ async fn runs_that_only_the_ci_system_lists_count_against_the_budget() {
     assert_eq!(alone.attempts_left, 0, "a question without the list takes nothing away");
 }
 
-/// Runs `plimsoll-server classify FILE -o json` with at most so much memory; code, answers, complaints.
 /// What `classify` says with at most so much memory of its own: the program itself, which lies in the file, does not count.
 fn classify(file: &Path, memory_kib: u64) -> (Option<i32>, Vec<serde_json::Value>, String) {
     let script = format!("ulimit -d {memory_kib} && exec \"$0\" classify \"$1\" -o json");

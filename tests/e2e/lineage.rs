@@ -64,9 +64,7 @@ async fn a_job_that_gitlab_retried_counts_as_a_retry_in_every_view_and_after_a_r
             first().await;
             second().await;
         }
-        let metrics = async || site.server.get("/metrics").unwrap().1;
-        let line = "plimsoll_fleet_retries_total 1\n";
-        eventually("it is counted", metrics, |text: &String| text.contains(line)).await;
+        site.server.counts("plimsoll_fleet_retries_total 1").await;
         shown_everywhere(&site.server, &site.agent);
         let site = site.killed().unwrap();
         let known = async || site.agent.json(&["stats"])["totals"]["attempts"].clone();

@@ -7,28 +7,17 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpStream},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Stdio},
 };
 
 use plimsoll_tests::{Server, Site, eventually, quoted};
 use serde_json::{Value, json};
 
-fn deploy() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("deploy")
-}
+use crate::tools::{has_prometheus, repository};
 
-/// Whether Prometheus and its tool are there; if not, why the test is skipped.
-pub(crate) fn has_prometheus() -> bool {
-    let there =
-        |program| Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
-    let there = there("prometheus") && there("promtool");
-    let required = std::env::var_os("PLIMSOLL_PROMETHEUS_REQUIRED").is_some();
-    assert!(there || !required, "prometheus is missing, and PLIMSOLL_PROMETHEUS_REQUIRED is set");
-    if !there {
-        eprintln!("skipped: prometheus is not installed");
-    }
-    there
+fn deploy() -> PathBuf {
+    repository().join("deploy")
 }
 
 /// Runs `promtool` in `deploy/prometheus`; what it says.

@@ -5,34 +5,21 @@ use std::{
     io::Write as _,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::Stdio,
 };
 
-use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
+use plimsoll_proto::v1 as pb;
 use plimsoll_support::postgres::PostgresServer;
-use plimsoll_tests::{Programs, Sender, Server, batch, eventually, hello};
-
-/// A server's program with these words, and nothing in its environment.
-fn command(words: &[&str]) -> Command {
-    let mut command = Command::new(&Programs::for_tests().server);
-    command.env_clear().args(words);
-    command
-}
-
-fn run(words: &[&str]) -> Output {
-    command(words).output().unwrap()
-}
+use plimsoll_tests::{Programs, Sender, Server, assert_has, batch, eventually, hello};
 
 fn done(words: &[&str]) -> String {
-    let output = run(words);
-    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    Server::call(words).done()
 }
 
 /// The status and all that was printed.
 fn shown(words: &[&str]) -> (Option<i32>, String) {
-    let Output { status, stdout, stderr } = run(words);
-    (status.code(), String::from_utf8_lossy(&[stdout, stderr].concat()).into_owned())
+    let answer = Server::call(words);
+    (answer.code, answer.printed())
 }
 
 /// A folder in which commands write.
@@ -69,10 +56,7 @@ impl Files {
 
 /// What a server predicts for the package.
 async fn predicted(server: &Server) -> pb::Prediction {
-    let key = Some(pb::Key { package: "zlib".into(), ..pb::Key::default() });
-    let ask = pb::PredictRequest { key, ..pb::PredictRequest::default() };
-    let mut client = PredictorClient::connect(server.url()).await.unwrap();
-    client.predict(ask).await.unwrap().into_inner().prediction.unwrap()
+    server.predict(pb::Key { package: "zlib".into(), ..pb::Key::default() }).await.unwrap()
 }
 
 /// What a server says of an attempt and of its package.
@@ -173,7 +157,9 @@ async fn a_restore_that_is_killed_or_cut_short_leaves_nothing_and_the_next_one_w
     let bytes = fs::read(&backup).unwrap();
     let half = bytes.get(..bytes.len() - 5).unwrap();
 
-    let mut restore = command(&["--store-url", &url, "restore", "-"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut restore = Server::program();
+    let mut restore =
+        restore.args(["--store-url", &url, "restore", "-"]).stdin(Stdio::piped()).spawn().unwrap();
     let mut input = restore.stdin.take().unwrap();
     input.write_all(half).unwrap();
     let copying = async || {
@@ -208,9 +194,7 @@ async fn verify_names_the_damaged_rows_of_a_database_and_options_of_files_are_re
     database.sql(&name, "INSERT INTO plimsoll.entry VALUES ('xjob\\000\\000', 1, 'v')");
     let (status, text) = shown(&["--store-url", &url, "verify"]);
     assert_eq!(status, Some(3), "{text}");
-    for words in ["sended", "xjob", "is of a kind that is not known", "2 records damaged"] {
-        assert!(text.contains(words), "{words}: {text}");
-    }
+    assert_has(&text, ["sended", "xjob", "is of a kind that is not known", "2 records damaged"]);
     for (words, option) in [
         (vec!["verify", "--in-place"], "--in-place"),
         (vec!["backup", "-", "--scratch", "x"], "--scratch"),

@@ -1,13 +1,12 @@
 //! Pools: every prediction names one, what is open in each is counted through restarts, and the file changes while the server
 //! runs.
 
-use std::{
-    fs,
-    process::{Command, Output},
-};
+use std::fs;
 
-use plimsoll_proto::v1::{self as pb, placement_client::PlacementClient, predictor_client::PredictorClient};
-use plimsoll_tests::{Programs, Sender, Server, Site, eventually, finish, hello};
+use nix::sys::signal::Signal;
+
+use plimsoll_proto::v1::{self as pb, placement_client::PlacementClient};
+use plimsoll_tests::{Answer, Sender, Server, Site, assert_has, eventually, finish, hello};
 
 const POOLS: &str = r#"
 currency = "EUR"
@@ -37,10 +36,8 @@ fn start() -> Site {
 }
 
 async fn predict(server: &Server, package: &str) -> pb::Prediction {
-    let mut client = PredictorClient::connect(server.url()).await.unwrap();
     let key = pb::Key { package: package.into(), project: "team/x".into(), ..pb::Key::default() };
-    let ask = pb::PredictRequest { key: Some(key), ..pb::PredictRequest::default() };
-    client.predict(ask).await.unwrap().into_inner().prediction.unwrap()
+    server.predict(key).await.unwrap()
 }
 
 /// Open attempts in the powerful pool.
@@ -92,64 +89,46 @@ async fn a_busy_pool_is_known_through_a_kill_and_free_when_its_attempt_ends() {
 async fn a_wrong_file_changes_nothing_and_a_right_one_everything() {
     let Site { server, dir, .. } = start();
     let file = dir.path().join("pools-file");
-    let hang_up = || {
-        let sent = Command::new("kill").args(["-HUP", &server.pid().to_string()]).status().unwrap();
-        assert!(sent.success());
-    };
-    let counted = async |line: &str| {
-        let metrics = async || server.get("/metrics").unwrap().1;
-        eventually(line, metrics, |text: &String| text.contains(&format!("{line}\n"))).await;
-    };
     fs::write(&file, POOLS.replace("pool = \"powerful\"", "pool = \"moon\"")).unwrap();
-    hang_up();
-    counted("plimsoll_pools_refused 1").await;
+    server.signal(Signal::SIGHUP).unwrap();
+    server.counts("plimsoll_pools_refused 1").await;
     assert_eq!(predict(&server, "kernel").await.pool, "powerful");
     fs::write(&file, POOLS.replace("kernel.*", "zlib")).unwrap();
-    hang_up();
-    counted("plimsoll_pools_refused 0").await;
+    server.signal(Signal::SIGHUP).unwrap();
+    server.counts("plimsoll_pools_refused 0").await;
     assert_eq!(predict(&server, "zlib").await.pool, "powerful");
     assert_eq!(predict(&server, "kernel").await.pool, "normal");
 }
 
-fn rules_test(words: &[&str]) -> Output {
-    let program = &Programs::for_tests().server;
-    Command::new(program).env_clear().args(["rules", "test"]).args(words).output().unwrap()
+fn rules_test(words: &[&str]) -> Answer {
+    Server::call(&[&["rules", "test"], words].concat())
 }
 
 #[test]
 fn the_file_that_comes_with_the_program_can_be_tried_out() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/pools.toml");
     let checked = rules_test(&[file]);
-    let stdout = String::from_utf8(checked.stderr).unwrap();
-    assert!(checked.status.success() && stdout == "3 pools, 2 rules\n", "{stdout}");
+    assert_eq!((checked.code, checked.stderr.as_str()), (Some(0), "3 pools, 2 rules\n"));
     let key = ["--key", "project=spack/packages", "--key", "package=gcc", "--key", "ref=develop"];
     let needs = ["--key", "arch=linux-x86_64_v3", "--wall-p50", "3h", "--memory", "48GiB"];
-    let stdout = |more: &[&str]| {
-        let output = rules_test(&[&[file], &key[..], &needs, more].concat());
-        assert!(output.status.success());
-        String::from_utf8(output.stdout).unwrap()
-    };
+    let stdout = |more: &[&str]| rules_test(&[&[file], &key[..], &needs, more].concat()).done();
     let text = stdout(&[]);
-    assert!(text.contains("takes  line") && text.contains("=> pool powerful, rule long builds"), "{text}");
+    assert_has(&text, ["takes  line", "=> pool powerful, rule long builds"]);
     let guide = include_str!("../../deploy/docs/pools-and-tickets.md");
     assert!(
         text.lines().count() == 4 && text.lines().all(|line| guide.contains(line)),
         "not in the guide: {text}"
     );
     let text = stdout(&["--open", "powerful=4", "--key", "label.kind=auto", "--key", "label.security=true"]);
-    assert!(text.contains("4 builds run or wait there: pool normal"), "{text}");
-    assert!(text.contains("priority class ci-high"), "{text}");
+    assert_has(&text, ["4 builds run or wait there: pool normal", "priority class ci-high"]);
     let json: serde_json::Value = serde_json::from_str(&stdout(&["--output", "json"])).unwrap();
     assert_eq!((&json["pool"], &json["rules"][0]["takes"]), (&"powerful".into(), &true.into()));
     let dir = tempfile::tempdir().unwrap();
     let wrong = dir.path().join("wrong.toml");
     fs::write(&wrong, "[[rule]]\npackage = '('\npool = \"moon\"\n").unwrap();
     let refused = rules_test(&[wrong.to_str().unwrap()]);
-    let stdout = String::from_utf8(refused.stderr).unwrap();
-    assert!(
-        !refused.status.success() && stdout.contains("line 1: ") && stdout.contains("line 2: "),
-        "{stdout}"
-    );
+    assert_ne!(refused.code, Some(0));
+    assert_has(&refused.stderr, ["line 1: ", "line 2: "]);
 }
 
 #[test]
@@ -160,8 +139,6 @@ fn a_rule_that_does_nothing_is_warned_of_and_one_that_explodes_takes_the_time_of
         [[rule]]\npackage = '(a|a)*(a*)*b'\npool = \"x\"\n[[rule]]\nname = \"all\"\npackage = '.*'\npool = \"x\"\n";
     fs::write(&file, rules).unwrap();
     let tried = rules_test(&[file.to_str().unwrap(), "--key", &format!("package={}", "a".repeat(200))]);
-    let (stdout, stderr) =
-        (String::from_utf8(tried.stdout).unwrap(), String::from_utf8(tried.stderr).unwrap());
-    assert!(tried.status.success() && stdout.contains("takes  line   10  all"), "{stdout}{stderr}");
-    assert!(stderr.contains("line 3: rule never: no ref_class can match 'nightly'"), "{stderr}");
+    assert_has(&tried.stderr, ["line 3: rule never: no ref_class can match 'nightly'"]);
+    assert_has(&tried.done(), ["takes  line   10  all"]);
 }

@@ -9,12 +9,12 @@ use std::{
 };
 
 use plimsoll_proto::times::rfc3339;
-use plimsoll_tests::http::answer_each;
+use plimsoll_tests::{assert_has, http::answer_each};
 use serde_json::{Value, json};
 
 use crate::{
-    monitoring::has_prometheus,
     prometheus_import::{exported, import, prometheus},
+    tools::has_prometheus,
 };
 
 #[expect(clippy::disallowed_methods, reason = "the import reads what came before now")]
@@ -95,13 +95,12 @@ async fn gitlab_says_how_the_builds_ended_and_which_job_a_pod_without_annotation
     };
     let (code, printed, wrong) = run(&format!("http://{address}"));
     assert_eq!(code, 0, "{printed}{wrong}");
-    for line in [
+    let lines = [
         "job known               6  100.0 %",
         "of them                 1  found by time among GitLab's jobs",
         "5 attempts added, 0 already there",
-    ] {
-        assert!(printed.contains(line), "{line}: {printed}");
-    }
+    ];
+    assert_has(&printed, lines);
     assert!(wrong.contains("does not show the jobs of 1 project (number 2): the token needs"), "{wrong}");
     let all = exported(dir.path());
     let end = |id: u64| {

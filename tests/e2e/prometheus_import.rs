@@ -7,14 +7,13 @@ use std::{
     fmt::Write as _,
     fs,
     path::Path,
-    process::{Command, Output},
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use plimsoll_tests::{Agent, Programs, Server, eventually};
+use plimsoll_tests::{Agent, Programs, Server, assert_has, eventually};
 use serde_json::Value;
 
-use crate::monitoring::{Prometheus, has_prometheus};
+use crate::{monitoring::Prometheus, tools::has_prometheus};
 
 const MIB: f64 = 1_048_576.0;
 /// Between two scrapes, seconds.
@@ -151,23 +150,13 @@ fn odd_labels(all: &mut Cluster, pod: Pod<'_>) {
 
 /// Runs the import; exit status, standard output, standard error.
 pub(crate) fn import(dir: &Path, options: &[&str]) -> (i32, String, String) {
-    let mut command = Command::new(&Programs::for_tests().server);
-    command.env_clear().arg("import").arg("--data-dir").arg(dir.join("data")).args(options);
-    let Output { status, stdout, stderr } = command.output().unwrap();
-    let [stdout, stderr] = [stdout, stderr].map(|text| String::from_utf8(text).unwrap());
-    (status.code().unwrap(), stdout, stderr)
+    let answer = Server::call_on(&dir.join("data"), &[&["import"], options].concat());
+    (answer.code.unwrap(), answer.stdout, answer.stderr)
 }
 
 /// The attempts of the store by their ids.
 pub(crate) fn exported(dir: &Path) -> BTreeMap<String, Value> {
-    let output = Command::new(&Programs::for_tests().server)
-        .env_clear()
-        .args(["export", "-", "--data-dir"])
-        .arg(dir.join("data"))
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = Server::call_on(&dir.join("data"), &["export", "-"]).done();
     let rows = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     rows.map(|row| (row["attempt"].as_str().unwrap().to_owned(), row["summary"].clone())).collect()
 }
@@ -224,14 +213,13 @@ async fn what_prometheus_saw_of_a_cluster_becomes_requests_and_lowers_no_limit()
     );
     assert_eq!((code, wrong), (0, into), "{printed}");
     assert!(printed.contains(": 6 builds; none seen in 2 of 6 hours"), "{printed}");
-    for line in [
+    let lines = [
         "job known               5   83.3 %",
         "project alone           1   16.7 %  the name of the pod says no more; left out",
         "of them                 1  still running; left for the next import",
         "4 attempts added, 0 already there",
-    ] {
-        assert!(printed.contains(line), "{line}: {printed}");
-    }
+    ];
+    assert_has(&printed, lines);
     let place = |text: &str| printed.find(text).unwrap();
     assert!(place("job known") < place("4 attempts added"), "what is known of them is said first");
 

@@ -4,7 +4,7 @@ use plimsoll_proto::{
     figures,
     v1::{self as pb, NoProposal, Recommendation, stats_client::StatsClient},
 };
-use plimsoll_tests::{Sender, Server, Site, finish, hello};
+use plimsoll_tests::{Sender, Server, Site, assert_has, finish, hello};
 use serde_json::json;
 
 const GIB: u64 = 1 << 30;
@@ -153,9 +153,7 @@ async fn the_terminal_the_page_and_the_patches_say_what_the_rpc_says() {
         let table = site.output_of(&["recommend"]);
         assert!(table.contains("EUR") && table.contains("zlib"), "{table}");
         assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
-        for why in ["fewer than 5 trusted attempts", "memory stopped every attempt"] {
-            assert!(table.contains(why), "{table}");
-        }
+        assert_has(&table, ["fewer than 5 trusted attempts", "memory stopped every attempt"]);
         let variable = format!("KUBERNETES_MEMORY_REQUEST: '{}Mi'", request.div_ceil(1 << 20));
         for format in ["gitlab", "spack"] {
             let patch = site.output_of(&["recommend", "--project", "group/app", "-o", format]);

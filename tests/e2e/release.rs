@@ -1,29 +1,16 @@
 //! What a release is: its version, its licence, its changes, and the script that makes it. `.ci/run` runs that script; it tests itself.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, path::Path, process::Command};
 
-use plimsoll_tests::Programs;
+use plimsoll_tests::{Answer, Programs};
 
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
-}
-
-/// What a program prints on standard output.
-fn printed(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).unwrap()
-}
+use crate::tools::repository;
 
 #[test]
 fn both_programs_say_version_commit_and_target() {
     let programs = Programs::for_tests();
     for (program, name) in [(&programs.server, "plimsoll-server"), (&programs.agent, "plimsoll")] {
-        let line = printed(Command::new(program).arg("--version"));
+        let line = Answer::of(Command::new(program).arg("--version")).done();
         let (begin, end) = (format!("{name} {} (commit ", env!("CARGO_PKG_VERSION")), "-linux-gnu)\n");
         assert!(line.starts_with(&begin) && line.ends_with(end), "{line}");
     }
@@ -47,14 +34,14 @@ impl VersionScript {
         let mut script = Command::new(self.0.path().join("version"));
         script.current_dir(folder).env("CARGO_PKG_VERSION", "1.2.3").env("TARGET", "a-b-c");
         script.env("PROFILE", profile).env_remove("PLIMSOLL_COMMIT").env("GIT_CEILING_DIRECTORIES", "/tmp");
-        printed(script.envs(commit.map(|commit| ("PLIMSOLL_COMMIT", commit))))
+        Answer::of(script.envs(commit.map(|commit| ("PLIMSOLL_COMMIT", commit)))).done()
     }
 }
 
 fn git(folder: &Path, words: &[&str]) -> String {
     let mut git = Command::new("git");
     git.args(["-c", "user.name=a", "-c", "user.email=a@example"]).args(words).current_dir(folder);
-    printed(&mut git)
+    Answer::of(&mut git).done()
 }
 
 #[test]

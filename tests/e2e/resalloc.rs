@@ -10,21 +10,10 @@ use std::{
 
 use plimsoll_tests::{Server, Site, allow_open_files, waits};
 
-use crate::{access::TOKENS, tenants::OTHER};
+use crate::{tenants::two_tenants, tools::has_python};
 
 const POOLS: &str =
     "[[pool]]\nname = \"p\"\nat_once = 1\ntags = [\"x\", \"copr_builder\"]\n[tickets]\neach_owner = 1\n";
-
-/// Whether Python is there; if not, why the test is skipped.
-pub(crate) fn has_python() -> bool {
-    let there = Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success());
-    let required = std::env::var_os("PLIMSOLL_PYTHON_REQUIRED").is_some();
-    assert!(there || !required, "python3 is missing, and PLIMSOLL_PYTHON_REQUIRED is set");
-    if !there {
-        eprintln!("skipped: python3 is not installed");
-    }
-    there
-}
 
 /// What a script prints for which `p` is the server at this path, `state(ticket)` what `collectTicket` answers as four letters, and
 /// `to(user)` the server for the caller with this token.
@@ -212,7 +201,8 @@ fn the_password_in_the_address_is_the_token_and_another_callers_number_is_no_tic
     if !has_python() {
         return;
     }
-    let files = [("--pools-file", POOLS), ("--access-file", &[TOKENS, OTHER].concat())];
+    let access = two_tenants();
+    let files = [("--pools-file", POOLS), ("--access-file", access.text())];
     let site = Site::start_with(&files, &[]).unwrap();
     let script = r#"
 runner, other = to("runner-secret"), to("other-secret")

@@ -1,7 +1,7 @@
 //! Old samples become fewer and then go; what is kept of an attempt for ever stays.
 
 use plimsoll_proto::v1 as pb;
-use plimsoll_tests::{Programs, Sender, Server, eventually, finish, sample};
+use plimsoll_tests::{Programs, Sender, Server, finish, sample};
 
 /// A sample of a build whose need cannot be guessed: what repeats itself is small already.
 fn noisy(number: u64) -> pb::Sample {
@@ -12,9 +12,7 @@ fn noisy(number: u64) -> pb::Sample {
 
 /// Waits until the walk over old samples has done this to one block.
 async fn walked(server: &Server, what: &str) {
-    let line = format!("plimsoll_store_old_blocks_total{{kind=\"{what}\"}} 1\n");
-    let metrics = || async { server.get("/metrics").unwrap().1 };
-    eventually("a block was looked after", metrics, |text: &String| text.contains(&line)).await;
+    server.counts(&format!("plimsoll_store_old_blocks_total{{kind=\"{what}\"}} 1")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

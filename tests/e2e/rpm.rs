@@ -10,7 +10,7 @@ use std::{
     process::Command,
 };
 
-use plimsoll_tests::Site;
+use plimsoll_tests::{Site, assert_has};
 use serde_json::Value;
 
 /// A source package `acme-1.0-1` with these commands in `%build` and `%check`; `None` without rpmbuild.
@@ -85,9 +85,7 @@ fn a_rebuild_of_a_source_package_has_its_key_and_its_phases_and_a_failed_check_i
     let failed = judged(&site, "check", &[], &rebuild);
     assert_eq!(failed.code, Some(1), "{}", failed.stderr);
     let shown = failed.shown.to_string();
-    for part in ["\"acme\"", "\"1.0\"", "\"rpm\""] {
-        assert!(shown.contains(part), "{part}: {shown}");
-    }
+    assert_has(&shown, ["\"acme\"", "\"1.0\"", "\"rpm\""]);
     assert_eq!(failed.sections(), ["%prep", "%build", "%install", "%check"]);
     assert_eq!(failed.decision(), ("deterministic", "no"), "{}", failed.verdict);
     assert!(failed.verdict.to_string().contains("(%check)"), "{}", failed.verdict);
@@ -155,9 +153,7 @@ fn mock_is_judged_by_the_phase_that_failed_and_not_by_a_mirror_that_answered_lat
         let failed = judged(&site, attempt, &["--key", "owner=@team", "--key", "project=apps"], &command);
         assert_eq!(failed.code, Some(1), "{}", failed.stderr);
         let shown = failed.shown.to_string();
-        for part in ["\"acme\"", "\"1.0\"", "fedora-42-x86_64", "@team", "apps"] {
-            assert!(shown.contains(part), "{part}: {shown}");
-        }
+        assert_has(&shown, ["\"acme\"", "\"1.0\"", "fedora-42-x86_64", "@team", "apps"]);
         assert_eq!(failed.sections(), phases, "{attempt}");
         assert_eq!(failed.decision(), decision, "{attempt}: {}", failed.verdict);
     }

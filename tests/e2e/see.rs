@@ -5,8 +5,10 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
-use plimsoll_tests::{Answer, Programs, Sender, Site, batch, finish, hello};
+use plimsoll_proto::v1 as pb;
+use plimsoll_tests::{Answer, Programs, Sender, Site, assert_has, assert_lacks, batch, finish, hello};
+
+use crate::tools::has_script;
 
 /// A name that is made up to do harm.
 const HOSTILE: &str = "<script>alert(1)</script>\u{202e}包";
@@ -70,14 +72,8 @@ fn refused(site: &Site, words: &str) -> String {
 async fn statistics_of_the_last_week_are_shown_by_group_and_over_time() {
     let site = some_attempts().await;
     let text = output_of(&site, "stats --since 7d --by package");
-    for part in [
-        "attempts    4: 3 succeeded, 1 failed",
-        "over time",
-        "by package",
-        r"<script>alert(1)</script>\u{202e}包",
-    ] {
-        assert!(text.contains(part), "{part:?} in {text}");
-    }
+    let hostile = r"<script>alert(1)</script>\u{202e}包";
+    assert_has(&text, ["attempts    4: 3 succeeded, 1 failed", "over time", "by package", hostile]);
     let json = site.agent.json(&["stats", "--package", "zlib", "--step", "1h"]);
     assert_eq!((&json["totals"]["attempts"], &json["totals"]["failed"]), (&3.into(), &1.into()));
     assert!(!json["steps"].as_array().unwrap().is_empty());
@@ -111,22 +107,15 @@ async fn attempts_are_listed_in_the_order_that_was_asked_for_page_by_page() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_attempt_is_shown_with_its_series_and_the_verdict_on_it() {
     let site = some_attempts().await;
-    let mut client = PredictorClient::connect(site.server.url()).await.unwrap();
     let ask = pb::ShouldRetryRequest {
         attempt: "a3".to_owned(),
         log_tail: "x.c:3:1: error: expected ';'\u{1b}[2J".into(),
         ..pb::ShouldRetryRequest::default()
     };
-    client.should_retry(ask).await.unwrap();
+    site.server.judge(ask).await.unwrap();
     let text = output_of(&site, "show a3");
-    for part in [
-        "attempt     a3",
-        "result      failed",
-        "full height: the limit, 64 MiB",
-        "verdict     Do not retry: the build itself fails",
-    ] {
-        assert!(text.contains(part), "{part:?} in {text}");
-    }
+    let verdict = "verdict     Do not retry: the build itself fails";
+    assert_has(&text, ["attempt     a3", "result      failed", "full height: the limit, 64 MiB", verdict]);
     let json = site.agent.json(&["show", "a3", "--samples", "4"]);
     assert_eq!((&json["verdict"]["cause"], &json["downsampled"]), (&"deterministic".into(), &true.into()));
     assert!(json["verdict"]["given_unix_ms"].as_u64().unwrap() > an_hour_ago());
@@ -173,18 +162,14 @@ async fn a_question_that_makes_no_sense_is_refused_and_one_without_an_answer_is_
 async fn the_report_of_a_week_is_text_json_and_a_page_that_runs_nothing() {
     let site = some_attempts().await;
     let text = output_of(&site, "report --week");
-    for part in ["Builds from ", "figures", "packages that waste most", "what to do next\n- "] {
-        assert!(text.contains(part), "{part:?} in {text}");
-    }
+    assert_has(&text, ["Builds from ", "figures", "packages that waste most", "what to do next\n- "]);
     let json = site.agent.json(&["report"]);
     assert_eq!((&json["now"]["attempts"], &json["before"]["attempts"]), (&4.into(), &0.into()));
     assert!(!json["next"].as_array().unwrap().is_empty());
     let html = output_of(&site, "report --week -o html");
-    assert!(html.starts_with("<!DOCTYPE html>") && html.contains("&lt;script&gt;alert(1)"), "{html}");
-    for never in ["<script", "://", "url(", "@import", "src=", "href="] {
-        assert!(!html.contains(never), "{never} in {html}");
-    }
-    assert!(html.contains("default-src 'none'"), "{html}");
+    assert!(html.starts_with("<!DOCTYPE html>"), "{html}");
+    assert_has(&html, ["&lt;script&gt;alert(1)", "default-src 'none'"]);
+    assert_lacks(&html, ["<script", "://", "url(", "@import", "src=", "href="]);
     let empty = output_of(&site, "report --package zlob -o html");
     assert!(empty.contains("Nothing was measured in this time"), "{empty}");
 }
@@ -232,8 +217,7 @@ async fn what_runs_is_shown_line_by_line_where_there_is_no_terminal() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_screen_shows_what_runs_until_q_and_leaves_the_terminal_as_it_was() {
-    if Command::new("script").arg("--version").output().is_err() {
-        eprintln!("skipped: no script(1) to make a terminal");
+    if !has_script() {
         return;
     }
     let site = Site::start().unwrap();

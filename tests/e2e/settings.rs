@@ -1,27 +1,20 @@
 //! Settings: all mistakes at once, each with its place; what is in force can be printed and read back.
 
-use std::{fs, process::Command};
+use std::fs;
 
-use plimsoll_tests::Programs;
-
-fn server(arguments: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = Command::new(&Programs::for_tests().server);
-    let output = command.env_clear().args(arguments).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
-}
+use plimsoll_tests::{Answer, Server, assert_has};
 
 #[test]
 fn a_missing_file_and_a_taken_port_are_named() {
-    let (code, _, stderr) = server(&["--config", "/nonexistent/plimsoll.toml"]);
-    assert_eq!(code, Some(64));
-    assert!(stderr.contains("/nonexistent/plimsoll.toml: cannot be read"), "{stderr}");
+    let answer = Server::call(&["--config", "/nonexistent/plimsoll.toml"]);
+    assert_eq!(answer.code, Some(64));
+    assert_has(&answer.stderr, ["/nonexistent/plimsoll.toml: cannot be read"]);
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let dir = tempfile::tempdir().unwrap();
-    let (code, _, stderr) = server(&["--data-dir", dir.path().to_str().unwrap(), "--grpc-listen", &address]);
-    assert_eq!(code, Some(1));
-    assert!(stderr.contains(&format!("grpc_listen: cannot listen on {address}")), "{stderr}");
+    let answer = Server::call_on(dir.path(), &["--grpc-listen", &address]);
+    assert_eq!(answer.code, Some(1));
+    assert_has(&answer.stderr, [format!("grpc_listen: cannot listen on {address}")]);
 }
 
 #[test]
@@ -33,14 +26,8 @@ fn a_reader_that_has_seen_enough_is_no_mistake() {
         // a pipe without a reader
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let mut command = Command::new(&Programs::for_tests().server);
-        let output = command.env_clear().args(arguments).stdout(writer).output().unwrap();
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.code() == Some(0) && stderr.is_empty(),
-            "{arguments:?}: {:?} {stderr}",
-            output.status
-        );
+        let answer = Answer::of(Server::program().args(arguments).stdout(writer));
+        assert_eq!((answer.code, answer.stderr.as_str()), (Some(0), ""), "{arguments:?}");
     }
 }
 
@@ -50,8 +37,8 @@ fn a_log_that_is_a_file_has_no_colours() {
     let log = fs::File::create(dir.path().join("log")).unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let mut command = Command::new(&Programs::for_tests().server);
-    command.env_clear().args(["--grpc-listen", &address, "--data-dir"]).arg(dir.path()).stderr(log);
+    let mut command = Server::program();
+    command.args(["--grpc-listen", &address, "--data-dir"]).arg(dir.path()).stderr(log);
     assert!(!command.status().unwrap().success());
     let log = fs::read_to_string(dir.path().join("log")).unwrap();
     assert!(log.contains("opening the store") && !log.contains('\x1b'), "{log:?}");

@@ -1,29 +1,17 @@
 //! The commands for a whole store: verify, backup, restore, compact, export. A running server is not disturbed.
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Output},
-};
+use std::{fs, path::Path};
 
 use plimsoll_tests::{Programs, Sender, Server, batch, hello};
 
-/// Runs a command of the server program on a data directory.
-fn run(data: &Path, words: &[&str]) -> Output {
-    let mut command = Command::new(&Programs::for_tests().server);
-    command.env_clear().arg("--data-dir").arg(data).args(words).output().unwrap()
-}
-
 fn done(data: &Path, words: &[&str]) -> String {
-    let output = run(data, words);
-    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    Server::call_on(data, words).done()
 }
 
 fn refused(data: &Path, words: &[&str]) -> String {
-    let output = run(data, words);
-    assert_eq!(output.status.code(), Some(1), "{words:?}: {}", String::from_utf8_lossy(&output.stdout));
-    String::from_utf8(output.stderr).unwrap()
+    let answer = Server::call_on(data, words);
+    assert_eq!(answer.code, Some(1), "{words:?}: {answer:?}");
+    answer.stderr
 }
 
 /// Sends an attempt of 50 samples and ends it.
@@ -104,9 +92,8 @@ fn an_import_says_by_its_exit_status_that_rows_were_refused() {
     let good = "zlib,1000,1000000\n";
     for (rows, made) in [("zlib,soon,1000000\n".to_owned(), false), (format!("{good}zlib,soon,1\n"), true)] {
         fs::write(&file, format!("package,wall_ms,peak_bytes\n{rows}")).unwrap();
-        let output = run(&data, &["import", file.to_str().unwrap()]);
-        assert_eq!(output.status.code(), Some(3), "{rows}");
-        assert!(String::from_utf8_lossy(&output.stderr).contains("wall_ms"), "{rows}");
+        let answer = Server::call_on(&data, &["import", file.to_str().unwrap()]);
+        assert!(answer.code == Some(3) && answer.stderr.contains("wall_ms"), "{rows}: {answer:?}");
         assert_eq!(fs::exists(&data).unwrap(), made, "{rows}");
     }
 }

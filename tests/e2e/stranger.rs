@@ -5,7 +5,7 @@ use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient, stats_cl
 use plimsoll_tests::{Sender, Site, hello, with_token as with};
 use tonic::{Code, Status, transport::Channel};
 
-use crate::access::TOKENS;
+use crate::access::tokens;
 
 const OURS: &str = "ci.example:7";
 /// The token of the runner of the job, which is trusted.
@@ -19,8 +19,8 @@ struct Strange {
 impl Strange {
     /// With a failed attempt of ours.
     async fn start() -> Self {
-        let access = format!("[anonymous]\nroles = [\"caller\"]\n{TOKENS}");
-        let site = Site::start_with(&[("--access-file", &access)], &[]).unwrap();
+        let access = tokens().table("[anonymous]\nroles = [\"caller\"]");
+        let site = Site::start_with(&[("--access-file", access.text())], &[]).unwrap();
         let channel = site.connect().await.unwrap();
         let mut stream = Sender::open_as(channel.clone(), RUNNER).await.unwrap();
         stream.build(hello(OURS, "zlib"), 3, Some(1)).await.unwrap();

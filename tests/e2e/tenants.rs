@@ -1,19 +1,16 @@
 //! What a reader sees: of other projects nothing, whatever it asks for and wherever; of what is private only its own.
 
-use std::{fs, io::Write as _};
+use std::fs;
 
-use plimsoll_tests::{Site, http::bearer};
+use plimsoll_tests::{AccessFile, Site, http::bearer};
 
-use crate::access::TOKENS;
+use crate::access::tokens;
 
-/// The token is `other-secret`.
-pub(crate) const OTHER: &str = r#"
-    [[token]]
-    name = "other"
-    sha256 = "9c0ee26e4a1fbb028187486a7ea91f81f8ab81fcf467cba75107dbd3a64244d7"
-    roles = ["reader", "caller"]
-    projects = ["other/*"]
-"#;
+/// Those of [`tokens`], and `other-secret`.
+pub(crate) fn two_tenants() -> AccessFile {
+    tokens().named("other", "other-secret", &["reader", "caller"], "projects = [\"other/*\"]")
+}
+
 /// In everything that is known of the attempt of `spack/packages`.
 const MARK: &str = "0.0.7-spy";
 /// In what is private of it.
@@ -56,7 +53,7 @@ impl Tenants {
     /// With one failed attempt of `spack/packages`, and one that still runs.
     fn start() -> Self {
         let options = ["--private-labels", "customer,hr-*", "--private-logs", "on"];
-        let site = Site::start_with(&[("--access-file", &[TOKENS, OTHER].concat())], &options).unwrap();
+        let site = Site::start_with(&[("--access-file", two_tenants().text())], &options).unwrap();
         let runner = site.agent_as("runner-secret");
         let log = site.dir.path().join("build.log");
         fs::write(&log, format!("x.c:1:1: error: '{PRIVATE}' undeclared\n")).unwrap();
@@ -100,15 +97,6 @@ impl Tenants {
         }
         answers
     }
-}
-
-pub(crate) fn sha256(text: &str) -> String {
-    let mut command = std::process::Command::new("sha256sum");
-    let mut child =
-        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-    let printed = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
-    printed.split_whitespace().next().unwrap().to_owned()
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Too much of something is bounded and reported, and harms no other caller.
 
-use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient, stats_client::StatsClient};
+use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
 use plimsoll_tests::{Programs, Sender, Server, batch, eventually, figures::metric, finish, hello};
 use tonic::Code;
 use tonic_types::StatusExt as _;
@@ -30,9 +30,7 @@ async fn attempts_that_are_opened_and_never_fed_are_bounded_and_end_by_themselve
     assert!(status.get_error_details().retry_info().is_some(), "it says when to come back: {status}");
     seen(&server, "plimsoll_ingest_refusals_total{kind=\"full\"}", 1.0).await;
     assert_eq!(streams[0].exchange(batch("empty-0", 1, 1)).await.unwrap(), 1, "the others go on");
-    let mut client = PredictorClient::connect(server.url()).await.unwrap();
-    let key = Some(pb::Key { package: "zlib".into(), ..pb::Key::default() });
-    client.predict(pb::PredictRequest { key, ..Default::default() }).await.unwrap();
+    server.predict(pb::Key { package: "zlib".into(), ..pb::Key::default() }).await.unwrap();
     assert!(server.stop().unwrap().success());
 
     let options = ["--open-attempts", &bound, "--abandon-after", "1ms"];

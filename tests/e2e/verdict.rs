@@ -1,18 +1,15 @@
 //! Verdicts: recorded failures are judged without a server; the same failure ends it, also after a restart; a question that cannot be answered says why.
 
-use std::{
-    io::Write as _,
-    process::{Command, Stdio},
-};
+use std::{io::Write as _, process::Stdio};
 
-use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient, stats_client::StatsClient};
-use plimsoll_tests::{Programs, Sender, Server, finish, hello};
+use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
+use plimsoll_tests::{Programs, Sender, Server, assert_has, finish, hello};
 use tonic::{Code, Status};
 
 /// Runs `plimsoll-server classify` over these lines; code, lines of the answer, complaints.
 fn classify(lines: &str, options: &[&str]) -> (Option<i32>, Vec<serde_json::Value>, String) {
-    let mut command = Command::new(&Programs::for_tests().server);
-    command.env_clear().args(["classify", "-", "-o", "json"]).args(options);
+    let mut command = Server::program();
+    command.args(["classify", "-", "-o", "json"]).args(options);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -62,10 +59,9 @@ fn a_line_that_is_no_failure_is_named_and_the_others_are_judged() {
     assert!(answers[1]["error"].as_str().unwrap().contains("expected i32"), "{}", answers[1]);
     assert_eq!(answers[3]["cause"], "deterministic");
     assert!(complaints.contains("2 lines of -"), "{complaints}");
-    let missing =
-        Command::new(&Programs::for_tests().server).args(["classify", "/nonexistent/x"]).output().unwrap();
-    assert_eq!(missing.status.code(), Some(1));
-    assert!(String::from_utf8(missing.stderr).unwrap().contains("/nonexistent/x cannot be opened"));
+    let missing = Server::call(&["classify", "/nonexistent/x"]);
+    assert_eq!(missing.code, Some(1));
+    assert_has(&missing.stderr, ["/nonexistent/x cannot be opened"]);
 }
 
 /// The opening of an attempt of a package at a commit.
@@ -82,13 +78,8 @@ async fn failed(server: &Server, attempt: &str, project: &str) {
 }
 
 async fn ask(server: &Server, attempt: &str, log: &str) -> Result<pb::Verdict, Status> {
-    let mut client = PredictorClient::connect(server.url()).await.unwrap();
-    let ask = pb::ShouldRetryRequest {
-        attempt: attempt.into(),
-        log_tail: log.as_bytes().to_vec(),
-        ..Default::default()
-    };
-    Ok(client.should_retry(ask).await?.into_inner().verdict.unwrap())
+    let (attempt, log_tail) = (attempt.to_owned(), log.as_bytes().to_vec());
+    server.judge(pb::ShouldRetryRequest { attempt, log_tail, ..Default::default() }).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -144,10 +135,9 @@ async fn a_question_that_cannot_be_answered_says_why() {
     assert_eq!(running.code(), Code::FailedPrecondition, "{running}");
     let unknown = ask(&server, "unknown", "").await.unwrap_err();
     assert_eq!(unknown.code(), Code::InvalidArgument, "{unknown}");
-    let mut client = PredictorClient::connect(server.url()).await.unwrap();
     let key = Some(pb::Key { package: "zlib".into(), project: "b".into(), ..pb::Key::default() });
     let foreign = pb::ShouldRetryRequest { attempt: "theirs".into(), key, ..Default::default() };
-    let foreign = client.should_retry(foreign).await.unwrap_err();
+    let foreign = server.judge(foreign).await.unwrap_err();
     assert_eq!(foreign.code(), Code::InvalidArgument, "{foreign}");
     assert!(foreign.message().contains("another project"), "{foreign}");
 }

@@ -1,6 +1,6 @@
 //! The webhook answers the API server, and with an `admit_secret_file` no one else.
 
-use crate::admission::{memory_limit, pod, review, start};
+use crate::admission::{memory_limit, pod, review, start, start_with};
 use serde_json::{Value, json};
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
@@ -9,15 +9,10 @@ const ACCESS: &str = "[anonymous]\nroles = [\"agent\", \"caller\", \"reader\"]\n
 
 #[tokio::test]
 async fn only_who_knows_the_secret_in_the_path_is_answered_and_the_log_does_not_know_it() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = |name: &str, text: &str| {
-        std::fs::write(dir.path().join(name), text).unwrap();
-        dir.path().join(name).display().to_string()
-    };
-    let (access, secret) = (file("access.toml", ACCESS), file("secret", &format!("{SECRET}\n{OLDER}\n")));
-    let options = ["--access-file", &access, "--admit-secret-file", &secret, "--admit-mode", "on"];
-    let options = options.map(|option| &*option.to_owned().leak());
-    let webhook = start(&[&options[..], &["--log", "debug", "--admit-max-memory", "24GiB"]].concat());
+    let secrets = format!("{SECRET}\n{OLDER}\n");
+    let files = [("--access-file", ACCESS), ("--admit-secret-file", &secrets)];
+    let options = ["--admit-mode", "on", "--log", "debug", "--admit-max-memory", "24GiB"];
+    let webhook = start_with(&files, &options);
     let review = review(&pod()).to_string();
     for path in ["/admit", "/admit/", "/admit/0123456789abcdef", &format!("/admit/{SECRET}0")] {
         let (status, answer) = webhook.post(path, &review).await;

@@ -27,6 +27,34 @@ pub struct Answer {
     pub stderr: String,
 }
 
+impl Answer {
+    /// Runs a program to its end.
+    ///
+    /// # Panics
+    /// The program cannot be started.
+    #[expect(clippy::expect_used, reason = "without the program no test can run")]
+    pub fn of(command: &mut Command) -> Self {
+        let output = command.output().expect("the program must start");
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
+    /// What a program that has succeeded wrote to stdout.
+    ///
+    /// # Panics
+    /// It has failed.
+    #[track_caller]
+    pub fn done(self) -> String {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self.stdout
+    }
+
+    /// What it wrote to both of its streams.
+    pub fn printed(&self) -> String {
+        format!("{}{}", self.stdout, self.stderr)
+    }
+}
+
 impl Agent {
     /// The agent for the server at this URL, with its spool in this directory.
     pub fn new(programs: &Programs, server: impl Into<String>, spool: &Path) -> Self {
@@ -62,17 +90,8 @@ impl Agent {
     }
 
     /// Runs it to its end.
-    ///
-    /// # Panics
-    /// The program cannot be started.
-    #[expect(clippy::expect_used, reason = "without the program no test can run")]
     pub fn call(&self, arguments: &[&str]) -> Answer {
-        let output = self.command(arguments).output().expect("the agent's program must start");
-        Answer {
-            code: output.status.code(),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
+        Answer::of(&mut self.command(arguments))
     }
 
     /// Measures a shell script with `run` and these options, which hold no blanks. Waits for a slow server longer than a build does.

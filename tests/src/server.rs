@@ -14,10 +14,13 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
+use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient, stats_client::StatsClient};
 use tempfile::{NamedTempFile, TempDir};
+use tonic::{Status, transport::Channel};
 
 use crate::{
+    agent::Answer,
+    eventually,
     http::{self, HttpAnswer},
     programs::Programs,
 };
@@ -45,6 +48,23 @@ pub struct Server {
 }
 
 impl Server {
+    /// The server's program, for one of its commands. Its environment is empty.
+    pub fn program() -> Command {
+        let mut command = Command::new(&Programs::for_tests().server);
+        command.env_clear().stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a command of the server's program to its end.
+    pub fn call(words: &[&str]) -> Answer {
+        Answer::of(Self::program().args(words))
+    }
+
+    /// Runs a command of the server's program on a data directory.
+    pub fn call_on(data_dir: &Path, words: &[&str]) -> Answer {
+        Answer::of(Self::program().arg("--data-dir").arg(data_dir).args(words))
+    }
+
     /// Starts a server on `data_dir` and free ports.
     pub fn start(programs: &Programs, data_dir: &Path) -> anyhow::Result<Self> {
         Self::start_with(programs, data_dir, &[])
@@ -171,6 +191,30 @@ impl Server {
         let ask =
             pb::GetAttemptRequest { attempt: attempt.to_owned(), with_series: true, ..Default::default() };
         Ok(client.get_attempt(ask).await?.into_inner())
+    }
+
+    /// What it answers to a question about a retry.
+    pub async fn judge(&self, question: pb::ShouldRetryRequest) -> Result<pb::Verdict, Status> {
+        let mut client = self.predictor().await?;
+        Ok(client.should_retry(question).await?.into_inner().verdict.unwrap_or_default())
+    }
+
+    /// What it predicts for a key.
+    pub async fn predict(&self, key: pb::Key) -> Result<pb::Prediction, Status> {
+        let mut client = self.predictor().await?;
+        let question = pb::PredictRequest { key: Some(key), ..pb::PredictRequest::default() };
+        Ok(client.predict(question).await?.into_inner().prediction.unwrap_or_default())
+    }
+
+    async fn predictor(&self) -> Result<PredictorClient<Channel>, Status> {
+        let connected = PredictorClient::connect(self.url()).await;
+        connected.map_err(|error| Status::unavailable(error.to_string()))
+    }
+
+    /// Waits until its metrics hold this line.
+    pub async fn counts(&self, line: &str) {
+        let metrics = async || self.get("/metrics").map_or_else(|error| error.to_string(), |answer| answer.1);
+        eventually(line, metrics, |text| text.contains(&format!("{line}\n"))).await;
     }
 
     /// Status and body of a GET.

@@ -3,7 +3,6 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader, Write as _},
-    path::Path,
     process::{Child, Stdio},
 };
 
@@ -13,6 +12,8 @@ use nix::{
 };
 use plimsoll_proto::v1::{Action, Cause, Outlook, Verdict};
 use plimsoll_tests::{Agent, Answer, Programs, Server};
+
+use tempfile::TempDir;
 
 use super::judge::{Judge, fewer, verdict};
 
@@ -28,8 +29,12 @@ for pid in $pids; do wait $pid || failed=1; done; [ -z \"$failed\" ] || exit 2";
 /// The attempt `mine`, which waits so long for a verdict that no slow machine is without one.
 const MINE: [&str; 7] = ["run", "--attempt", "mine", "--patience", "2m", "--key", "package=zlib"];
 
-fn agent(judge: &Judge, dir: &Path) -> Agent {
-    Agent::new(Programs::for_tests(), judge.url(), &dir.join("spool")).with("DIR", dir.to_str().unwrap())
+/// The agent of a judge that gives these verdicts, and its directory, which is `DIR` to its commands.
+async fn judged(verdicts: &[Verdict]) -> (TempDir, Judge, Agent) {
+    let (dir, judge) = (tempfile::tempdir().unwrap(), Judge::with(verdicts).await);
+    let agent = Agent::new(Programs::for_tests(), judge.url(), &dir.path().join("spool"));
+    let agent = agent.with("DIR", dir.path().to_str().unwrap());
+    (dir, judge, agent)
 }
 
 /// Runs a shell script as the attempt `mine`, with these options.
@@ -76,9 +81,8 @@ async fn a_build_that_is_killed_for_memory_passes_with_fewer_jobs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tools_get_the_number_through_their_variables() {
-    let dir = tempfile::tempdir().unwrap();
-    let judge = Judge::with(&[fewer(3), fewer(1)]).await;
-    let agent = agent(&judge, dir.path()).with("MAKEFLAGS", "k -j8");
+    let (_dir, judge, agent) = judged(&[fewer(3), fewer(1)]).await;
+    let agent = agent.with("MAKEFLAGS", "k -j8");
     let script = "echo $MAKEFLAGS/$SPACK_BUILD_JOBS/$CMAKE_BUILD_PARALLEL_LEVEL/$CARGO_BUILD_JOBS; \
                   [ \"$CARGO_BUILD_JOBS\" = 1 ] || exit 5";
     let ran = run(&agent, &["--retry-in-place", "10"], script).await;
@@ -95,10 +99,8 @@ async fn tools_get_the_number_through_their_variables() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_larger_place_is_asked_for_where_there_is_one_and_made_up_for_by_fewer_jobs_elsewhere() {
-    let dir = tempfile::tempdir().unwrap();
     let oom = Verdict { cause: Cause::Oom.into(), ..verdict(Action::Bigger) };
-    let judge = Judge::with(&[oom.clone(), oom]).await;
-    let agent = agent(&judge, dir.path());
+    let (_dir, _judge, agent) = judged(&[oom.clone(), oom]).await;
     let options = ["--retry-in-place", "1", "--key", "build_jobs=4"];
     let here = run(&agent, &options, "echo {jobs}; [ {jobs} = 2 ] || exit 3").await;
     assert_eq!((here.code, here.stdout.as_str()), (Some(0), "4\n2\n"), "{here:?}");
@@ -111,9 +113,7 @@ async fn a_larger_place_is_asked_for_where_there_is_one_and_made_up_for_by_fewer
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_exit_code_counts_and_the_verdict_on_it() {
-    let dir = tempfile::tempdir().unwrap();
-    let judge = Judge::with(&[as_is(10), as_is(10), as_is(0), verdict(Action::Elsewhere)]).await;
-    let agent = agent(&judge, dir.path());
+    let (_dir, _judge, agent) = judged(&[as_is(10), as_is(10), as_is(0), verdict(Action::Elsewhere)]).await;
     let script = "echo x >>$DIR/tries; exit $(wc -l <$DIR/tries)";
     let codes = ["--exit-code-for", "elsewhere=85"];
     let ran = run(&agent, &[&["--retry-in-place", "1"], &codes[..]].concat(), script).await;
@@ -127,9 +127,7 @@ async fn the_last_exit_code_counts_and_the_verdict_on_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_says_its_own_number_is_left_alone() {
-    let dir = tempfile::tempdir().unwrap();
-    let judge = Judge::with(&[fewer(2)]).await;
-    let agent = agent(&judge, dir.path());
+    let (_dir, judge, agent) = judged(&[fewer(2)]).await;
     let line = ["run", "--retry-in-place", "2", "--attempt", "own", "--", "sh", "-c", "exit 3", "sh", "-j8"];
     let ran = tokio::task::spawn_blocking(move || agent.call(&line)).await.unwrap();
     assert_eq!(ran.code, Some(3), "{ran:?}");
@@ -147,9 +145,7 @@ async fn with_input(agent: &Agent, input: impl Into<Stdio>) -> std::process::Out
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_input_that_is_used_up_is_not_taken_for_an_empty_one() {
-    let dir = tempfile::tempdir().unwrap();
-    let judge = Judge::with(&[as_is(0), as_is(0), as_is(0)]).await;
-    let agent = agent(&judge, dir.path());
+    let (dir, _judge, agent) = judged(&[as_is(0), as_is(0), as_is(0)]).await;
     let (reader, mut writer) = std::io::pipe().unwrap();
     writer.write_all(b"echo tried; exit 3\n").unwrap();
     drop(writer);
@@ -194,9 +190,7 @@ async fn terminate_at(agent: &Agent, options: &[&str], script: &str, words: &str
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_while_it_waits_ends_it_at_once() {
-    let dir = tempfile::tempdir().unwrap();
-    let judge = Judge::with(&[as_is(600_000)]).await;
-    let agent = agent(&judge, dir.path());
+    let (dir, _judge, agent) = judged(&[as_is(600_000)]).await;
     let options = ["--retry-in-place", "3", "--exit-code-for", "as-is=81"];
     let script = "echo x >>$DIR/tries; exit 3";
     let (code, stderr) =
@@ -208,9 +202,7 @@ async fn a_signal_while_it_waits_ends_it_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_build_that_was_asked_to_end_is_not_tried_again() {
-    let dir = tempfile::tempdir().unwrap();
-    let judge = Judge::with(&[as_is(0), as_is(0)]).await;
-    let agent = agent(&judge, dir.path());
+    let (dir, judge, agent) = judged(&[as_is(0), as_is(0)]).await;
     let options = ["--retry-in-place", "3", "--exit-code-for", "as-is=81"];
     // it cleans up, and fails in its own way
     let script = "trap 'exit 4' TERM; echo x >>$DIR/tries; [ $(wc -l <$DIR/tries) = 1 ] || exit 5; echo ready >&2; \
@@ -224,9 +216,7 @@ async fn a_build_that_was_asked_to_end_is_not_tried_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_later_try_can_be_killed_for_memory_as_the_first_one() {
-    let dir = tempfile::tempdir().unwrap();
-    let judge = Judge::with(&[as_is(0)]).await;
-    let agent = agent(&judge, dir.path());
+    let (_dir, _judge, agent) = judged(&[as_is(0)]).await;
     let script = "cat /proc/self/oom_score_adj; echo x >>$DIR/tries; [ $(wc -l <$DIR/tries) = 2 ]";
     let ran = run(&agent, &["--retry-in-place", "1"], script).await;
     let scores: Vec<&str> = ran.stdout.lines().collect();

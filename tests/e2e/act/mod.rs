@@ -6,7 +6,7 @@ mod judge;
 use std::{fs, net::TcpListener};
 
 use plimsoll_proto::v1::Action;
-use plimsoll_tests::{Agent, Answer, Programs, Site};
+use plimsoll_tests::{Agent, Answer, Programs, Site, assert_has};
 
 use judge::{Judge, verdict};
 
@@ -78,15 +78,14 @@ fn the_report_shows_what_the_verdict_rests_on() {
     let site = Site::start().unwrap();
     let ran = run(&site.agent, &["--report", "text", "--exit-code-for", "as-is=81"], MOON);
     assert_eq!(ran.code, Some(81), "{ran:?}");
-    for words in [
+    let parts = [
         "verdict   Cause not known: no rule knows a line of its log that says why; the retry policy allows another attempt",
         "            the cause is not known: no rule knows a line of its log that says why (to make it known, ",
         "failure: fatal: the moon is full",
         "cost: ",
         "next run  nothing is known about it yet: the default is memory request ",
-    ] {
-        assert!(ran.stderr.contains(words), "{words}: {}", ran.stderr);
-    }
+    ];
+    assert_has(&ran.stderr, parts);
 }
 
 #[test]

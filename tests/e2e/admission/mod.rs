@@ -4,6 +4,7 @@ mod webhook;
 
 use std::sync::Arc;
 
+use plimsoll_tests::assert_has;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -18,7 +19,7 @@ use tokio_rustls::{
     },
 };
 
-pub(crate) use webhook::{Webhook, memory_limit, pod, review, start};
+pub(crate) use webhook::{Webhook, memory_limit, pod, review, start, start_with};
 use webhook::{certificate, start_in};
 
 #[tokio::test]
@@ -54,16 +55,12 @@ async fn a_retry_after_an_oom_kill_becomes_a_bigger_pod() {
 
 #[tokio::test]
 async fn a_pod_is_sent_to_the_pool_that_its_job_fits() {
-    let settings = tempfile::tempdir().unwrap();
-    let file = settings.path().join("pools.toml");
     let pools = "[[pool]]\nname = \"big\"\nmemory = \"64GiB\"\nprice_gib_hour = 1\nnode_selector = { size = \"big\" }\n\
                  [[pool]]\nname = \"small\"\nmemory = \"8GiB\"\nnode_selector = { size = \"small\" }\n\
                  tolerations = [{ key = \"ci\", operator = \"Exists\" }]\n\
                  [kind.auto]\npriority_class = \"ci-low\"\nnode_selector = { builds_auto = \"true\" }\n";
-    std::fs::write(&file, pools).unwrap();
-    let trusting = ["--admit-trust-variables", "on"];
-    let options = [&["--admit-mode", "on", "--pools-file", file.to_str().unwrap()][..], &trusting].concat();
-    let webhook = start(&options);
+    let options = ["--admit-mode", "on", "--admit-trust-variables", "on"];
+    let webhook = start_with(&[("--pools-file", pools)], &options);
     for number in 0..8 {
         webhook.attempt(&format!("before-{number}"), "1", 900 + number, false).await;
     }
@@ -161,9 +158,7 @@ async fn the_log_names_namespace_pod_and_job_of_each_pod_that_is_changed_or_left
     let log = webhook.server.log().unwrap();
     for what in ["changed a pod", "left a pod as it is"] {
         let line = log.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("{what} in {log}"));
-        for part in ["ci-builds", "runner-abcdefg-project-23-concurrent-0-*", "12345"] {
-            assert!(line.contains(part), "{part} in {line}");
-        }
+        assert_has(line, ["ci-builds", "runner-abcdefg-project-23-concurrent-0-*", "12345"]);
     }
 }
 
@@ -242,7 +237,7 @@ async fn with_a_ca_for_clients_other_callers_are_refused() {
         .unwrap();
     let file = dir.path().join("client.crt").display().to_string();
     let known = TlsConnector::from(Arc::new(config));
-    let mut webhook = start_in(dir, known, &["--admit-client-ca-file", &file]);
+    let mut webhook = start_in(dir, known, Vec::new(), &["--admit-client-ca-file", &file]);
     let review = review(&pod()).to_string();
     assert_eq!(webhook.post("/admit", &review).await.0, 200);
     webhook.tls = unknown;

@@ -24,6 +24,8 @@ pub(crate) struct Webhook {
     pub(crate) dir: tempfile::TempDir,
     /// Where the API server asks.
     pub(crate) path: String,
+    /// Options that name files.
+    pub(crate) files: Vec<String>,
 }
 
 /// Writes a certificate for `localhost` and its key; gives what trusts it.
@@ -42,32 +44,49 @@ pub(super) fn certificate(dir: &Path) -> TlsConnector {
 }
 
 pub(crate) fn start(options: &[&str]) -> Webhook {
-    let dir = tempfile::tempdir().unwrap();
-    let tls = certificate(dir.path());
-    start_in(dir, tls, options)
+    start_with(&[], options)
 }
 
-pub(super) fn start_in(dir: tempfile::TempDir, tls: TlsConnector, options: &[&str]) -> Webhook {
+/// As [`start`]; options of `files` name a file with this text, also after a kill.
+pub(crate) fn start_with(files: &[(&str, &str)], options: &[&str]) -> Webhook {
+    let dir = tempfile::tempdir().unwrap();
+    let tls = certificate(dir.path());
+    let mut named = Vec::new();
+    for (option, text) in files {
+        let path = dir.path().join(option.trim_start_matches('-'));
+        std::fs::write(&path, text).unwrap();
+        named.extend([(*option).to_owned(), path.display().to_string()]);
+    }
+    start_in(dir, tls, named, options)
+}
+
+pub(super) fn start_in(
+    dir: tempfile::TempDir,
+    tls: TlsConnector,
+    files: Vec<String>,
+    options: &[&str],
+) -> Webhook {
     let file = |name: &str| dir.path().join(name).display().to_string();
     let (cert, key) = (file("tls.crt"), file("tls.key"));
     let listen = ["--admit-listen", "127.0.0.1:0", "--admit-cert-file", &cert, "--admit-key-file", &key];
     // a stalled machine must not make a test fail
     let patient = ["--admit-within", "10min"];
-    let options = [&listen[..], &patient, options].concat();
+    let named: Vec<&str> = files.iter().map(String::as_str).collect();
+    let options = [&listen[..], &patient, &named, options].concat();
     let server = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options).unwrap();
-    let mut files = options.iter().skip_while(|option| **option != "--admit-secret-file").skip(1);
-    let secret = files.next().map(|file| std::fs::read_to_string(file).unwrap());
+    let mut secrets = options.iter().skip_while(|option| **option != "--admit-secret-file").skip(1);
+    let secret = secrets.next().map(|file| std::fs::read_to_string(file).unwrap());
     let path =
         secret.map_or_else(|| "/admit".to_owned(), |text| format!("/admit/{}", text.lines().next().unwrap()));
-    Webhook { server, tls, dir, path }
+    Webhook { server, tls, dir, path, files }
 }
 
 impl Webhook {
     /// The same after a kill, over the same data.
     pub(crate) fn killed_and_started(self, options: &[&str]) -> Self {
-        let Self { server, tls, dir, path: _ } = self;
+        let Self { server, tls, dir, files, path: _ } = self;
         server.kill().unwrap();
-        start_in(dir, tls, options)
+        start_in(dir, tls, files, options)
     }
 
     /// Status and body of a POST.

@@ -2,7 +2,10 @@
 
 use std::{fs, process::Command};
 
-use super::{assert_fits, files, has, in_force, repository};
+use plimsoll_support::house;
+
+use super::{assert_fits, has, in_force};
+use crate::tools::repository;
 
 /// The components of `deploy/kubernetes` in every order of choice that makes sense.
 fn combinations() -> Vec<Vec<&'static str>> {
@@ -33,7 +36,7 @@ fn components_combine_without_a_copy_of_any_file() {
     }
     let dir = tempfile::tempdir().unwrap();
     let here = repository().join("deploy/kubernetes");
-    for file in files(&here) {
+    for file in house::files(&here) {
         let copy = dir.path().join(file.strip_prefix(&here).unwrap());
         fs::create_dir_all(copy.parent().unwrap()).unwrap();
         fs::copy(&file, copy).unwrap();

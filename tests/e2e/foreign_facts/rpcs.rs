@@ -1,40 +1,59 @@
 //! What is said of an attempt by each rpc.
 
 use plimsoll_proto::{
-    externalscaler::{GetMetricsRequest, ScaledObjectRef, external_scaler_client::ExternalScalerClient},
-    v1::{
-        self as pb, placement_client::PlacementClient, predictor_client::PredictorClient,
-        stats_client::StatsClient,
-    },
+    externalscaler::{GetMetricsRequest, ScaledObjectRef},
+    v1 as pb,
 };
-use plimsoll_tests::{Sender, batch, finish};
-use tonic::{Code, Response, Status};
+use plimsoll_tests::{Sender, batch, call, finish};
+use prost::Message as _;
+use tonic::{Code, Status};
 
 use super::{
     Attack, AttackOutcome, Moment,
-    site::{key, opening, with},
+    site::{key, opening},
 };
+
+/// What is said, and the message that says it.
+type Questions = Vec<(&'static str, Vec<u8>)>;
 
 impl Attack<'_> {
     /// Says what can be said by an rpc.
     pub(super) async fn by_rpc(&self, rpc: &str) -> Vec<AttackOutcome> {
+        if rpc == "Collector/Stream" {
+            return self.deliveries().await;
+        }
+        let mut attacks = Vec::new();
+        for (what, question) in self.questions(rpc) {
+            // what is held is held for as long as the answer lives
+            let answer = call(&self.site.channel, self.token, rpc, question).await;
+            let code = answer.map_or_else(|status| status.code(), |_answer| Code::Ok);
+            attacks.push((what, format!("{code:?}")));
+        }
+        attacks
+    }
+
+    fn questions(&self, rpc: &str) -> Questions {
+        let (attempt, project) = (self.victim.id.clone(), self.victim.project.clone());
+        let filter = Some(pb::Filter { project: project.clone(), ..Default::default() });
+        let asks = |question: Vec<u8>| vec![("asks for it", question)];
         match rpc {
-            "Collector/Stream" => self.deliveries().await,
             // it names no attempt
             "Introspection/GetServer" => Vec::new(),
-            "Placement/OpenTicket" | "Placement/WatchTicket" | "Placement/CloseTicket" => {
-                self.tickets(rpc).await
+            "Placement/OpenTicket" | "Placement/WatchTicket" | "Placement/CloseTicket" => self.tickets(rpc),
+            "Placement/GetPools" | "Placement/GetDemand" => vec![("asks for the sums of pools", Vec::new())],
+            rpc if rpc.starts_with("ExternalScaler/") => self.scaler(rpc),
+            "Predictor/ShouldRetry" => self.verdicts(),
+            "Predictor/CorrectVerdict" => self.corrections(),
+            "Predictor/Predict" | "Predictor/PredictBatch" | "Predictor/Explain" => self.sizes(),
+            "Stats/GetStats" => asks(pb::GetStatsRequest { filter, ..Default::default() }.encode_to_vec()),
+            "Stats/ListAttempts" => {
+                asks(pb::ListAttemptsRequest { filter, ..Default::default() }.encode_to_vec())
             }
-            "Placement/GetPools" | "Placement/GetDemand" => self.sums(rpc).await,
-            "ExternalScaler/IsActive"
-            | "ExternalScaler/StreamIsActive"
-            | "ExternalScaler/GetMetricSpec"
-            | "ExternalScaler/GetMetrics" => self.scaler(rpc).await,
-            "Predictor/ShouldRetry" => self.questions().await,
-            "Predictor/CorrectVerdict" => self.corrections().await,
-            "Predictor/Predict" | "Predictor/PredictBatch" | "Predictor/Explain" => self.sizes(rpc).await,
-            "Stats/GetStats" | "Stats/ListAttempts" | "Stats/GetAttempt" | "Stats/Watch"
-            | "Stats/Recommend" => self.statistics(rpc).await,
+            "Stats/GetAttempt" => {
+                asks(pb::GetAttemptRequest { attempt, ..Default::default() }.encode_to_vec())
+            }
+            "Stats/Recommend" => asks(pb::RecommendRequest { project, ..Default::default() }.encode_to_vec()),
+            "Stats/Watch" => asks(Vec::new()),
             other => {
                 unreachable!(
                     "no attack covers {other}: say in this table what can be said of an attempt by it"
@@ -101,26 +120,20 @@ impl Attack<'_> {
         deliver().await.map_or_else(|status| status.code(), |_acknowledged| Code::Ok)
     }
 
-    async fn corrections(&self) -> Vec<AttackOutcome> {
-        let mut predictor = PredictorClient::new(self.site.channel.clone());
-        let mut attacks = Vec::new();
-        for attempt in [self.victim.id.clone(), self.victim.unmeasured()] {
-            let correct = pb::CorrectVerdictRequest {
-                attempt: attempt.clone(),
-                cause: pb::Cause::Infra.into(),
-                why: "mirror was down".to_owned(),
-                ..Default::default()
-            };
+    fn corrections(&self) -> Questions {
+        let both = [self.victim.id.clone(), self.victim.unmeasured()].into_iter();
+        both.flat_map(|attempt| {
             let undo = pb::CorrectVerdictRequest { attempt, undo: true, ..Default::default() };
-            for (what, asked) in [("corrects its cause", correct), ("takes a correction back", undo)] {
-                attacks.push((what, code(predictor.correct_verdict(with(self.token, asked)).await)));
-            }
-        }
-        attacks
+            let (cause, why) = (pb::Cause::Infra.into(), "mirror was down".to_owned());
+            let correct = pb::CorrectVerdictRequest { cause, why, undo: false, ..undo.clone() };
+            [("corrects its cause", correct), ("takes a correction back", undo)]
+        })
+        .map(|(what, question)| (what, question.encode_to_vec()))
+        .collect()
     }
 
-    async fn questions(&self) -> Vec<AttackOutcome> {
-        let mut attacks = Vec::new();
+    fn verdicts(&self) -> Questions {
+        let mut questions = Vec::new();
         for id in [self.victim.id.clone(), self.victim.unmeasured()] {
             let of = |project: &str| pb::ShouldRetryRequest {
                 attempt: id.clone(),
@@ -152,144 +165,69 @@ impl Attack<'_> {
                 container_reason: String::new(),
                 ..theirs.clone()
             };
-            for (what, question) in [
+            questions.extend([
                 ("says that memory ended it, for another project", own),
                 ("says that memory ended it, in its name", theirs),
                 ("says that memory ended it, for no project", of("")),
                 ("shows a log of it", log),
                 ("lists runs of its job", listed),
                 ("says that it was canceled, in its name", canceled),
-            ] {
-                attacks.push((what, code(self.site.ask(self.token, question).await.map(Response::new))));
-            }
+            ]);
         }
-        attacks
+        questions.into_iter().map(|(what, question)| (what, question.encode_to_vec())).collect()
     }
 
-    async fn tickets(&self, rpc: &str) -> Vec<AttackOutcome> {
-        let mut placement = PlacementClient::new(self.site.channel.clone());
+    fn tickets(&self, rpc: &str) -> Questions {
         let (ticket, theirs) = (self.victim.id.clone(), self.victim.project.clone());
+        let opens = |project: &str, owner: &str| {
+            let (ticket, key, owner) = (ticket.clone(), Some(key(project)), owner.to_owned());
+            pb::OpenTicketRequest { ticket, key, owner, ..Default::default() }.encode_to_vec()
+        };
         match rpc {
-            "Placement/OpenTicket" => {
-                let of = |project: &str, owner: &str| pb::OpenTicketRequest {
-                    ticket: ticket.clone(),
-                    key: Some(key(project)),
-                    owner: owner.to_owned(),
-                    ..Default::default()
-                };
-                let mut attacks = Vec::new();
-                for (what, question) in [
-                    ("takes the id of its ticket for another project", of(self.own_project(), "")),
-                    ("takes the id of its ticket in its name", of(&theirs, "")),
-                    ("takes the id of its ticket as its owner", of(self.own_project(), &theirs)),
-                ] {
-                    attacks.push((what, code(placement.open_ticket(with(self.token, question)).await)));
-                }
-                attacks
-            }
+            "Placement/OpenTicket" => vec![
+                ("takes the id of its ticket for another project", opens(self.own_project(), "")),
+                ("takes the id of its ticket in its name", opens(&theirs, "")),
+                ("takes the id of its ticket as its owner", opens(self.own_project(), &theirs)),
+            ],
             "Placement/WatchTicket" => {
-                let asked = pb::WatchTicketRequest { ticket, hold: true };
-                // held for as long as the answer lives
-                vec![(
-                    "holds the place of its ticket",
-                    code(placement.watch_ticket(with(self.token, asked)).await),
-                )]
+                let question = pb::WatchTicketRequest { ticket, hold: true };
+                vec![("holds the place of its ticket", question.encode_to_vec())]
             }
             _ => {
-                let asked = pb::CloseTicketRequest { ticket, owner: theirs, ..Default::default() };
-                let back = pb::CloseTicketRequest { session: "guessed".into(), ..asked.clone() };
+                let closes = pb::CloseTicketRequest { ticket, owner: theirs, ..Default::default() };
+                let back = pb::CloseTicketRequest { session: "guessed".into(), ..closes.clone() };
                 vec![
-                    ("closes its ticket", code(placement.close_ticket(with(self.token, asked)).await)),
-                    (
-                        "gives the place of its ticket back",
-                        code(placement.close_ticket(with(self.token, back)).await),
-                    ),
+                    ("closes its ticket", closes.encode_to_vec()),
+                    ("gives the place of its ticket back", back.encode_to_vec()),
                 ]
             }
         }
     }
 
-    async fn sums(&self, rpc: &str) -> Vec<AttackOutcome> {
-        let mut placement = PlacementClient::new(self.site.channel.clone());
-        let came = match rpc {
-            "Placement/GetPools" => code(placement.get_pools(with(self.token, pb::GetPoolsRequest {})).await),
-            _ => code(placement.get_demand(with(self.token, pb::GetDemandRequest::default())).await),
-        };
-        vec![("asks for the sums of pools", came)]
-    }
-
     /// Names the attempt wherever a trigger has a text.
-    async fn scaler(&self, rpc: &str) -> Vec<AttackOutcome> {
-        let mut scaler = ExternalScalerClient::new(self.site.channel.clone());
+    fn scaler(&self, rpc: &str) -> Questions {
         let id = self.victim.id.clone();
         let metadata = [("pool", id.as_str()), ("measure", "memory"), ("target", "0.001")];
         let scaler_metadata = metadata.map(|(name, text)| (name.to_owned(), text.to_owned())).into();
         let scaled =
             ScaledObjectRef { name: id.clone(), namespace: self.victim.project.clone(), scaler_metadata };
-        let asked = with(self.token, scaled.clone());
-        let came = match rpc {
-            "ExternalScaler/IsActive" => code(scaler.is_active(asked).await),
-            "ExternalScaler/StreamIsActive" => code(scaler.stream_is_active(asked).await),
-            "ExternalScaler/GetMetricSpec" => code(scaler.get_metric_spec(asked).await),
-            _ => {
-                let asked = GetMetricsRequest { scaled_object_ref: Some(scaled), metric_name: id };
-                code(scaler.get_metrics(with(self.token, asked)).await)
+        let question = match rpc {
+            "ExternalScaler/GetMetrics" => {
+                GetMetricsRequest { scaled_object_ref: Some(scaled), metric_name: id }.encode_to_vec()
             }
+            _ => scaled.encode_to_vec(),
         };
-        vec![("asks what a pool of the attempt's name needs", came)]
+        vec![("asks what a pool of the attempt's name needs", question)]
     }
 
-    async fn sizes(&self, rpc: &str) -> Vec<AttackOutcome> {
-        let mut predictor = PredictorClient::new(self.site.channel.clone());
-        let of = |project: &str| pb::PredictRequest {
-            key: Some(key(project)),
-            memory_limit_bytes: (self.moment == Moment::While).then_some(1 << 20),
+    fn sizes(&self) -> Questions {
+        let of = |project: &str| {
+            let memory_limit_bytes = (self.moment == Moment::While).then_some(1 << 20);
+            pb::PredictRequest { key: Some(key(project)), memory_limit_bytes }.encode_to_vec()
         };
-        let theirs = self.victim.project.as_str();
-        let mut attacks = Vec::new();
-        for (what, project) in
-            [("asks in its name", theirs), ("asks for another project", self.own_project())]
-        {
-            let came = match rpc {
-                "Predictor/Predict" => code(predictor.predict(with(self.token, of(project))).await),
-                "Predictor/Explain" => code(predictor.explain(with(self.token, of(project))).await),
-                _ => {
-                    let questions = tokio_stream::iter([of(project)]);
-                    code(predictor.predict_batch(with(self.token, questions)).await)
-                }
-            };
-            attacks.push((what, came));
-        }
-        attacks
+        vec![
+            ("asks in its name", of(&self.victim.project)),
+            ("asks for another project", of(self.own_project())),
+        ]
     }
-
-    async fn statistics(&self, rpc: &str) -> Vec<AttackOutcome> {
-        let mut stats = StatsClient::new(self.site.channel.clone());
-        let filter = Some(pb::Filter { project: self.victim.project.clone(), ..Default::default() });
-        let came = match rpc {
-            "Stats/GetStats" => {
-                let asked = pb::GetStatsRequest { filter, ..Default::default() };
-                code(stats.get_stats(with(self.token, asked)).await)
-            }
-            "Stats/ListAttempts" => {
-                let asked = pb::ListAttemptsRequest { filter, ..Default::default() };
-                code(stats.list_attempts(with(self.token, asked)).await)
-            }
-            "Stats/GetAttempt" => {
-                let asked = pb::GetAttemptRequest { attempt: self.victim.id.clone(), ..Default::default() };
-                code(stats.get_attempt(with(self.token, asked)).await)
-            }
-            "Stats/Recommend" => {
-                let project = self.victim.project.clone();
-                let asked = pb::RecommendRequest { project, ..Default::default() };
-                code(stats.recommend(with(self.token, asked)).await)
-            }
-            _ => code(stats.watch(with(self.token, pb::WatchRequest {})).await),
-        };
-        vec![("asks for it", came)]
-    }
-}
-
-fn code<T>(answer: Result<Response<T>, Status>) -> String {
-    format!("{:?}", answer.map_or_else(|status| status.code(), |_answer| Code::Ok))
 }

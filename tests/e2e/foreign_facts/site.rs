@@ -1,10 +1,10 @@
 //! A server that wants to know who calls, with projects of three groups: `a/*` attacks, `b/*` is attacked, `t/*` is left alone.
 
-use std::{fs, net::SocketAddr};
+use std::net::SocketAddr;
 
 use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient, stats_client::StatsClient};
 pub(super) use plimsoll_tests::with_token as with;
-use plimsoll_tests::{Issuer, Sender, Server, batch, eventually, finish, hello, http::request};
+use plimsoll_tests::{AccessFile, Issuer, Sender, Server, batch, eventually, finish, hello, http::request};
 use serde_json::json;
 use tonic::{
     Status,
@@ -12,38 +12,29 @@ use tonic::{
 };
 
 use super::tokens::GRANTS;
-use crate::{
-    admission::{self, Webhook},
-    tenants::sha256,
-};
+use crate::admission::{self, Webhook};
 
 /// Where the jobs are that hooks tell of.
 pub(super) const HOST: &str = "127.0.0.1";
 
 /// A static token is `GROUP-ROLE`; `all-reader` sees every project.
-pub(super) fn tokens() -> String {
-    let table = |name: &str, roles: &str, projects: &str, trusted: bool| {
-        let sum = sha256(name);
-        let projects = if projects.is_empty() { String::new() } else { format!("projects = [{projects}]\n") };
-        format!(
-            "[[token]]\nname = \"of-{name}\"\nsha256 = \"{sum}\"\nroles = [{roles}]\n{projects}trusted = {trusted}\n"
-        )
-    };
-    let mut text = table("all-reader", "\"reader\"", "", false);
+fn access(issuer: &Issuer) -> AccessFile {
+    let mut access = AccessFile::default().token("all-reader", &["reader"], "");
     for group in ["a", "b", "t"] {
-        let projects = format!("\"{group}/*\"");
-        for role in ["agent", "caller", "reader", "hook"] {
-            text += &table(&format!("{group}-{role}"), &format!("\"{role}\""), &projects, role != "hook");
+        let projects = format!("projects = [\"{group}/*\"]\n");
+        let trusted = format!("{projects}trusted = true");
+        for role in ["agent", "caller", "reader"] {
+            access = access.token(&format!("{group}-{role}"), &[role], &trusted);
         }
-        text +=
-            &table(&format!("{group}-every"), "\"agent\", \"caller\", \"reader\", \"hook\"", &projects, true);
+        let every = ["agent", "caller", "reader", "hook"];
+        access = access.token(&format!("{group}-hook"), &["hook"], &projects);
+        access = access.token(&format!("{group}-every"), &every, &trusted);
     }
-    text
+    access.issuer(&issuer.url, GRANTS)
 }
 
 /// The server with its webhook, an issuer of jobs' tokens, and a connection.
 pub(super) struct Site {
-    _dir: tempfile::TempDir,
     webhook: Webhook,
     issuer: Issuer,
     pub(super) channel: Channel,
@@ -51,20 +42,17 @@ pub(super) struct Site {
 
 impl Site {
     pub(super) async fn start() -> Self {
-        let (dir, issuer) = (tempfile::tempdir().unwrap(), Issuer::start().unwrap());
-        let file = |name: &str, text: &str| {
-            fs::write(dir.path().join(name), text).unwrap();
-            dir.path().join(name).display().to_string()
-        };
-        let access =
-            file("access.toml", &format!("{}[[issuer]]\nissuer = \"{}\"\n{GRANTS}", tokens(), issuer.url));
-        let pools = file("pools.toml", "[[pool]]\nname = \"big\"\nat_once = 1000\n");
-        let webhook = ["--admit-mode", "on", "--admit-namespaces", "ci-builds"];
-        let secret = file("secret", "0123456789abcdefghij\n");
-        let files = ["--access-file", &access, "--pools-file", &pools, "--admit-secret-file", &secret];
-        let webhook = admission::start(&[&files[..], &webhook].concat());
+        let issuer = Issuer::start().unwrap();
+        let access = access(&issuer);
+        let files = [
+            ("--access-file", access.text()),
+            ("--pools-file", "[[pool]]\nname = \"big\"\nat_once = 1000\n"),
+            ("--admit-secret-file", "0123456789abcdefghij\n"),
+        ];
+        let options = ["--admit-mode", "on", "--admit-namespaces", "ci-builds"];
+        let webhook = admission::start_with(&files, &options);
         let channel = Endpoint::new(webhook.server.url()).unwrap().connect().await.unwrap();
-        let site = Self { _dir: dir, webhook, issuer, channel };
+        let site = Self { webhook, issuer, channel };
         // UNAVAILABLE: the issuer's keys are on their way
         let token = site.issuer.token(1, json!({"project_path": "a/one"}));
         let open = async || Sender::open_as(site.channel.clone(), &token).await.map(drop);

@@ -96,9 +96,7 @@ async fn a_pipeline_with_the_include_measures_its_jobs_and_runs_as_without_it() 
     let output = run(&fleet);
     let printed = text(&output);
     assert!(output.status.success(), "{printed}");
-    for line in ["script says before", "after says nothing", "> plimsoll 0."] {
-        assert!(printed.contains(line), "{line}: {printed}");
-    }
+    assert_has(&printed, ["script says before", "after says nothing", "> plimsoll 0."]);
     // what a job prints stands behind `>`, what it runs behind `$`
     let is_complaint =
         |line: &str| line.contains("> plimsoll:") && line.contains("the job goes on unmeasured");

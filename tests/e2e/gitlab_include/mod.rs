@@ -12,7 +12,7 @@ use std::{
     process::{Command, Output},
 };
 
-use plimsoll_tests::{Agent, Programs, Server};
+use plimsoll_tests::{Agent, Programs, Server, assert_has};
 use tempfile::TempDir;
 use yaml_rust2::YamlLoader;
 

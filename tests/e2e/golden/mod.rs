@@ -9,18 +9,12 @@ mod server;
 mod store;
 mod transcript;
 
-use std::{env, fs, path::Path};
+use std::{fs, path::Path};
+
+use plimsoll_proto::fixtures::assert_pinned;
 
 /// Fails if the file in `tests/golden` is another one, and writes what it should be beside the tests' files.
 fn assert_is_the_file(now: &str, name: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(name);
-    let kept = fs::read_to_string(&file).unwrap_or_default();
-    let made = env::temp_dir().join(name);
-    fs::write(&made, now).unwrap();
-    let first = now.lines().zip(kept.lines()).find(|(now, kept)| now != kept);
-    assert!(
-        kept == now,
-        "tests/golden/{name} is not what the program prints (first: {first:?}): read {}, then put it there",
-        made.display()
-    );
+    assert_pinned(now, &fs::read_to_string(file).unwrap_or_default(), name);
 }

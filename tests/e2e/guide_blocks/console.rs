@@ -4,8 +4,8 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    os::unix::fs::{PermissionsExt as _, symlink},
-    process::{Command, Output, Stdio},
+    os::unix::fs::PermissionsExt as _,
+    process::Output,
 };
 
 use plimsoll_support::postgres::PostgresServer;
@@ -15,8 +15,8 @@ use regex::Regex;
 use super::{
     Block, all_blocks,
     console_tables::{BEFORE, DATABASE, ENDS_WITH, EXACT, NOT_RUN, REPLACED},
-    root,
 };
+use crate::{guide_dir::GuideDir, tools::repository};
 
 /// Words of a command line that make the server do something else than to serve.
 const COMMANDS: [&str; 14] = [
@@ -75,7 +75,7 @@ fn missing<'s>(shown: &'s [String], printed: &str) -> Option<&'s String> {
 
 /// A directory and a server for the commands of one guide.
 struct Reader {
-    dir: tempfile::TempDir,
+    dir: GuideDir,
     server: Option<Server>,
     /// URL of an empty database, if the guide has one and PostgreSQL is installed.
     database: Option<String>,
@@ -83,19 +83,15 @@ struct Reader {
 
 impl Reader {
     fn new(commands: &[&Shown]) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let path = |name: &str| dir.path().join(name);
-        for name in ["bin", "var/lib", "etc"] {
+        let dir = GuideDir::new();
+        let path = |name: &str| dir.path(name);
+        for name in ["var/lib", "etc"] {
             fs::create_dir_all(path(name)).unwrap();
         }
-        let programs = Programs::for_tests();
-        symlink(&programs.agent, path("bin/plimsoll")).unwrap();
-        symlink(&programs.server, path("bin/plimsoll-server")).unwrap();
-        symlink(root().join("deploy"), path("deploy")).unwrap();
         fs::write(path("bin/make"), "#!/bin/sh\nexit 0\n").unwrap();
         fs::set_permissions(path("bin/make"), fs::Permissions::from_mode(0o755)).unwrap();
         fs::write(path("build.log"), "a.c:1:2: error: no\n").unwrap();
-        let builds = fs::read_to_string(root().join("tests/data/lab_builds.csv")).unwrap();
+        let builds = fs::read_to_string(repository().join("tests/data/lab_builds.csv")).unwrap();
         fs::write(path("lab_builds.csv"), &builds).unwrap();
         let with_request = |(at, line): (usize, &str)| {
             format!("{line},{}\n", if at == 0 { "requested_bytes" } else { "4294967296" })
@@ -122,7 +118,7 @@ impl Reader {
     }
 
     fn start(&mut self) {
-        let data = self.dir.path().join("var/lib/plimsoll");
+        let data = self.dir.path("var/lib/plimsoll");
         self.server = Some(Server::start(Programs::for_tests(), &data).unwrap());
     }
 
@@ -133,7 +129,8 @@ impl Reader {
     }
 
     fn run(&self, command: &str) -> Output {
-        let root = self.dir.path().to_str().unwrap();
+        let root = self.dir.name("");
+        let root = root.trim_end_matches('/');
         let mut words = command.to_owned();
         if let Some(database) = &self.database {
             words = words.replace(DATABASE, database);
@@ -141,9 +138,7 @@ impl Reader {
         for (written, here) in REPLACED {
             words = words.replace(written, &here.replace("ROOT", root));
         }
-        let mut shell = Command::new("sh");
-        shell.env_clear().args(["-c", &words]).current_dir(self.dir.path()).stdin(Stdio::null());
-        shell.env("PATH", format!("{root}/bin:/usr/bin:/bin")).env("HOME", root);
+        let mut shell = self.dir.shell(&words);
         if let Some(server) = &self.server {
             shell.env("PLIMSOLL_SERVER", server.url()).env("PLIMSOLL_HTTP_LISTEN", server.http.to_string());
         }
@@ -165,7 +160,7 @@ impl Reader {
         if command.starts_with("plimsoll-server repair") {
             // the guide says so: the server is stopped, and the new directory is empty
             self.stop();
-            fs::remove_dir_all(self.dir.path().join("var/lib/plimsoll-new")).unwrap();
+            fs::remove_dir_all(self.dir.path("var/lib/plimsoll-new")).unwrap();
         }
         let serves = command.starts_with("plimsoll-server")
             && !command.split_whitespace().any(|word| COMMANDS.contains(&word));

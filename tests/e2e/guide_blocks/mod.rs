@@ -4,31 +4,30 @@
 mod console;
 mod console_tables;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, path::Path};
 
 use plimsoll_core::{
     placement::Placement,
     retry::{LogRules, RetryPolicy},
 };
 use plimsoll_lab::import::prometheus::PrometheusLabels;
+use plimsoll_support::house;
 use plimsoll_tests::{Programs, Server};
 use yaml_rust2::{Yaml, YamlLoader};
+
+use crate::tools::repository;
 
 /// Languages of blocks; each has a reader in this test.
 const LANGUAGES: [&str; 7] = ["console", "csv", "ini", "json", "text", "toml", "yaml"];
 
 /// A fenced block.
-struct Block {
+pub(crate) struct Block {
     /// The file that it stands in, from the root of the repository.
-    guide: String,
+    pub(crate) guide: String,
     /// Line of its first fence, from 1.
     line: usize,
-    language: String,
-    text: String,
+    pub(crate) language: String,
+    pub(crate) text: String,
 }
 
 impl Block {
@@ -37,37 +36,22 @@ impl Block {
     }
 }
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
-}
-
-/// All Markdown files below `dir`, which is below the root.
-fn find_markdown(dir: &Path, found: &mut Vec<PathBuf>) {
-    for file in fs::read_dir(dir).unwrap() {
-        let path = file.unwrap().path();
-        if path.is_dir() {
-            find_markdown(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "md") {
-            found.push(path);
-        }
-    }
-}
-
 /// The blocks of all Markdown files, in the order of the files' names.
-fn all_blocks() -> Vec<Block> {
-    let root = root();
+pub(crate) fn all_blocks() -> Vec<Block> {
+    let root = repository();
     let mut files = vec![root.join("README.md")];
     for dir in ["agent", "deploy", "proto", "server", "tests"] {
-        find_markdown(&root.join(dir), &mut files);
+        let below = house::files(&root.join(dir)).into_iter();
+        files.extend(below.filter(|path| path.extension().is_some_and(|extension| extension == "md")));
     }
     files.sort();
     assert!(files.len() > 20, "{files:?}");
-    files.iter().flat_map(|file| blocks_of(file.strip_prefix(&root).unwrap())).collect()
+    files.iter().flat_map(|file| blocks_of(file.strip_prefix(root).unwrap())).collect()
 }
 
 fn blocks_of(guide: &Path) -> Vec<Block> {
     let (mut blocks, mut open) = (Vec::new(), None::<Block>);
-    for (at, line) in fs::read_to_string(root().join(guide)).unwrap().lines().enumerate() {
+    for (at, line) in fs::read_to_string(repository().join(guide)).unwrap().lines().enumerate() {
         match (&mut open, line.trim_start().strip_prefix("```")) {
             (None, Some(language)) => {
                 let (guide, language) = (guide.display().to_string(), language.trim().to_owned());
@@ -118,9 +102,8 @@ fn read_access(text: &str, table: &toml::Table) -> Result<(), String> {
 fn read_settings(text: &str) -> Result<(), String> {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), text).unwrap();
-    let mut server = Command::new(&Programs::for_tests().server);
-    let answer = server.env_clear().arg("--config").arg(file.path()).arg("--print-config").output().unwrap();
-    if answer.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&answer.stderr).into_owned()) }
+    let answer = Server::call(&["--config", file.path().to_str().unwrap(), "--print-config"]);
+    if answer.code == Some(0) { Ok(()) } else { Err(answer.stderr) }
 }
 
 /// Reads a block of TOML as the file that its tables belong to.

@@ -14,7 +14,9 @@ use nix::{
     unistd::Pid,
 };
 use plimsoll_support::collector::{CollectorFaults, FakeCollector};
-use plimsoll_tests::{Agent, Programs, Site, eventually};
+use plimsoll_tests::{Agent, Programs, Site, assert_has, eventually};
+
+use crate::tools::has_script;
 
 /// Bytes of each stream that must come through unchanged.
 const STREAM_BYTES: u64 = 8 << 20;
@@ -167,9 +169,7 @@ fn in_gitlab_the_report_is_a_folded_page_with_the_servers_advice() {
     let folded =
         page.contains("section_start:") && page.contains(":plimsoll[collapsed=true]\r\x1b[0Kplimsoll: zlib");
     assert!(folded && page.trim_end().ends_with(":plimsoll\r\x1b[0K"), "{page}");
-    for words in ["needed ", "zlib: edit", "delivered as 7", "next run  memory request", " sure)"] {
-        assert!(page.contains(words), "{words}: {page}");
-    }
+    assert_has(&page, ["needed ", "zlib: edit", "delivered as 7", "next run  memory request", " sure)"]);
     let text = fs::read_to_string(&file).unwrap();
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&json["attempt"], &json["delivery"]["delivered"]), (&"7".into(), &true.into()), "{text}");
@@ -200,8 +200,7 @@ fn a_page_says_so_if_there_is_no_server_to_ask() {
 
 /// Runs a script in a shell on a terminal of its own, with what is typed; gives what it shows. `None` without script(1).
 fn on_a_terminal(dir: &Path, script: &str) -> Option<Command> {
-    if Command::new("script").arg("--version").output().is_err() {
-        eprintln!("skipped: no script(1) to make a terminal");
+    if !has_script() {
         return None;
     }
     let file = dir.join("script.sh");

@@ -5,6 +5,8 @@ use std::{
     process::Child,
 };
 
+use plimsoll_tests::assert_has;
+
 use super::on_a_terminal;
 
 /// What the terminal shows until the program on it ends. What is typed is left open meanwhile.
@@ -29,15 +31,8 @@ fn the_build_sees_a_terminal_of_the_same_size_and_its_bytes_are_unchanged() {
     std::fs::write(dir.path().join("build"), build).unwrap();
     let Some(mut command) = on_a_terminal(dir.path(), script) else { return };
     let seen = shown(command.current_dir(dir.path()).spawn().unwrap());
-    for words in [
-        "a terminal\r\n41 123\r\n",
-        "own session\r\n",
-        "\x1b[32mgreen\x1b[m\rbar 1\rbar 2\r\n",
-        "code 7\r\n",
-        "restored\r\n",
-    ] {
-        assert!(seen.contains(words), "{words:?} is missing in {seen:?}");
-    }
+    let bytes = "\x1b[32mgreen\x1b[m\rbar 1\rbar 2\r\n";
+    assert_has(&seen, ["a terminal\r\n41 123\r\n", "own session\r\n", bytes, "code 7\r\n", "restored\r\n"]);
 }
 
 #[test]
@@ -86,7 +81,5 @@ fn a_signal_to_the_agent_is_passed_on_once_and_the_terminal_is_restored() {
         echo "code $?"; stty -g > after; cmp before after && echo restored"#;
     let Some(mut command) = on_a_terminal(dir.path(), script) else { return };
     let seen = shown(command.current_dir(dir.path()).spawn().unwrap());
-    for words in ["count 1\r\n", "code 3\r\n", "restored\r\n"] {
-        assert!(seen.contains(words), "{words:?} is missing in {seen:?}");
-    }
+    assert_has(&seen, ["count 1\r\n", "code 3\r\n", "restored\r\n"]);
 }

@@ -4,13 +4,17 @@
 mod operator;
 mod place;
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use operator::{mistakes, printed};
 use place::{AUDITOR, CUSTOMER, PlantedServer, RUNNER, SPACK, Secrets, WRONG};
 use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient, stats_client::StatsClient};
-use plimsoll_tests::{Sender, batch, eventually, finish, hello, http::bearer, with_token as ask};
+use plimsoll_support::house;
+use plimsoll_tests::{Sender, Server, batch, eventually, finish, hello, http::bearer, with_token as ask};
 use serde_json::{Value, json};
 use tonic::transport::Endpoint;
 
@@ -172,16 +176,12 @@ fn pages(place: &PlantedServer, outputs: &mut FoundTexts) {
 }
 
 /// Everything below a directory, as text.
-fn files(dir: &Path, found: &mut FoundTexts) {
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            files(&path, found);
-        } else {
-            let bytes = fs::read(&path).unwrap();
-            found.push((path.display().to_string(), String::from_utf8_lossy(&bytes).into_owned()));
-        }
-    }
+fn files(dir: &Path) -> FoundTexts {
+    let text = |path: PathBuf| {
+        let bytes = fs::read(&path).unwrap();
+        (path.display().to_string(), String::from_utf8_lossy(&bytes).into_owned())
+    };
+    house::files(dir).into_iter().map(text).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -206,11 +206,16 @@ async fn a_planted_secret_is_in_nothing_that_the_server_says_or_keeps() {
 
     let (secrets, dir) = (place.secrets, place.webhook.dir);
     place.webhook.server.stop().unwrap();
-    let mut kept = FoundTexts::new();
-    files(&dir.path().join("data"), &mut kept);
-    for all in [&outputs, &kept] {
-        assert!(all.iter().any(|(_, text)| text.contains(SIGN)), "else nothing was looked through");
+    let [data, backup, restored] = ["data", "backup", "restored"].map(|name| dir.path().join(name));
+    let archive = backup.join("file").display().to_string();
+    fs::create_dir(&backup).unwrap();
+    Server::call_on(&data, &["backup", &archive]).done();
+    Server::call_on(&restored, &["restore", &archive]).done();
+    let [data, backup, restored] = [&data, &backup, &restored].map(|place| files(place));
+    for (place, all) in [("output", &outputs), ("data", &data), ("restored data", &restored)] {
+        assert!(all.iter().any(|(_, text)| text.contains(SIGN)), "else nothing was looked through: {place}");
     }
+    let kept = [data, backup, restored].concat();
     assert!(outputs.iter().any(|(place, text)| place == "log" && text.contains("\"DEBUG\"")));
     let is_judge = |place: &str| place == "a verdict";
     for (place, text) in outputs.iter().chain(&kept) {

@@ -1,12 +1,9 @@
 //! Secrets that an operator puts into the wrong place.
 
-use std::{fs, process::Command};
+use std::fs;
 
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
-use plimsoll_tests::{Programs, eventually};
+use nix::sys::signal::Signal;
+use plimsoll_tests::{Server, eventually};
 
 use super::{
     FoundTexts,
@@ -15,7 +12,7 @@ use super::{
 
 /// The operator writes secrets where none belong into the file of access, and says that it is to be read again.
 pub(super) async fn mistakes(place: &PlantedServer) {
-    let file = place.dir.path().join("access.toml");
+    let file = place.webhook.dir.path().join("access-file");
     let right = fs::read_to_string(&file).unwrap();
     let issuer = "kind = \"gitlab\"\naudience = \"x\"\ngrant = []";
     let wrong = [
@@ -27,8 +24,7 @@ pub(super) async fn mistakes(place: &PlantedServer) {
     let log = async || place.webhook.server.log().unwrap();
     for (number, wrong) in wrong.iter().enumerate() {
         fs::write(&file, format!("{wrong}{right}")).unwrap();
-        let pid = i32::try_from(place.webhook.server.pid()).unwrap();
-        kill(Pid::from_raw(pid), Signal::SIGHUP).unwrap();
+        place.webhook.server.signal(Signal::SIGHUP).unwrap();
         let named = |log: &String| log.matches("files are refused").count() > number;
         eventually("the mistake is named", log, named).await;
     }
@@ -38,8 +34,8 @@ pub(super) async fn mistakes(place: &PlantedServer) {
 pub(super) fn printed(place: &PlantedServer, outputs: &mut FoundTexts) {
     let address = format!("http://bot:{WRONG}@x.example");
     for wrong in ["", "--gitlab-url", "--otlp-endpoint", "--admit-agent-server"] {
-        let mut command = Command::new(&Programs::for_tests().server);
-        command.env_clear().args(&place.options).arg("--print-config");
+        let mut command = Server::program();
+        command.args(&place.options).arg("--print-config");
         if !wrong.is_empty() {
             command.args([wrong, &address]);
         }

@@ -1,17 +1,14 @@
 //! A server that holds every secret that one can hold, and a GitLab and an issuer that are asked with them.
 
-use std::{fs, net::SocketAddr, sync::mpsc};
+use std::{fs, net::SocketAddr, path::Path, sync::mpsc};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use plimsoll_tests::{Issuer, http::answer_each, unix_now};
+use plimsoll_tests::{AccessFile, Issuer, http::answer_each, unix_now};
 use ring::hmac;
 use serde_json::json;
 
 use super::log;
-use crate::{
-    admission::{Webhook, start},
-    tenants::sha256,
-};
+use crate::admission::{Webhook, start_with};
 
 /// Tokens of callers: of an agent, of a reader of all projects, of a caller, and one that is not known.
 pub(super) const RUNNER: &str = "planted-runner-1f0a9c";
@@ -84,10 +81,10 @@ pub(super) struct PlantedServer {
     pub(super) secrets: Secrets,
     pub(super) options: Vec<String>,
     pub(super) gitlab: SocketAddr,
-    /// With the file of access.
-    pub(super) dir: tempfile::TempDir,
     /// Heads of the requests that GitLab and the second issuer got.
     pub(super) asked: mpsc::Receiver<String>,
+    /// With the token that the second issuer is asked with.
+    _bearer: tempfile::NamedTempFile,
 }
 
 impl PlantedServer {
@@ -95,33 +92,24 @@ impl PlantedServer {
         let issuer = Issuer::start().unwrap();
         let mut secrets = Secrets::new(&issuer);
         let (gitlab, asked) = others(log(&secrets));
-        let dir = tempfile::tempdir().unwrap();
-        let file = |name: &str, text: &str| {
-            fs::write(dir.path().join(name), text).unwrap();
-            dir.path().join(name).display().to_string()
-        };
-        file("bearer", &secrets.bearer);
-        let access = file("access.toml", &access(&issuer.url, gitlab));
-        let hook = file("hook", &secrets.hook);
-        let signing = file("signing", &format!("whsec_{}\n", secrets.signing));
-        let token = file("gitlab", &secrets.gitlab);
-        let admission = file("admission", &secrets.admission);
-        let url = format!("http://{gitlab}");
-        let options = [
-            ["--log", "debug"],
-            ["--access-file", &access],
-            ["--collect-token-file", &hook],
-            ["--collect-signing-file", &signing],
-            ["--gitlab-url", &url],
-            ["--gitlab-token-file", &token],
-            ["--admit-secret-file", &admission],
-            ["--private-labels", "customer"],
+        let bearer = tempfile::NamedTempFile::new().unwrap();
+        fs::write(bearer.path(), &secrets.bearer).unwrap();
+        let access = access(&issuer.url, gitlab, bearer.path());
+        let signing = format!("whsec_{}\n", secrets.signing);
+        let files = [
+            ("--access-file", access.text()),
+            ("--collect-token-file", &secrets.hook),
+            ("--collect-signing-file", &signing),
+            ("--gitlab-token-file", &secrets.gitlab),
+            ("--admit-secret-file", &secrets.admission),
         ];
-        let options: Vec<String> = options.concat().into_iter().map(ToOwned::to_owned).collect();
-        let webhook = start(&options.iter().map(String::as_str).collect::<Vec<_>>());
+        let url = format!("http://{gitlab}");
+        let options = ["--log", "debug", "--gitlab-url", &url, "--private-labels", "customer"];
+        let webhook = start_with(&files, &options);
+        let options = [&webhook.files[..], &options.map(ToOwned::to_owned)].concat();
         let key = fs::read_to_string(webhook.dir.path().join("tls.key")).unwrap();
         key.lines().nth(1).unwrap().clone_into(&mut secrets.private_key);
-        Self { webhook, secrets, options, gitlab, dir, asked }
+        Self { webhook, secrets, options, gitlab, asked, _bearer: bearer }
     }
 
     /// Headers of a hook with this secret, signed as it should be.
@@ -144,24 +132,17 @@ impl PlantedServer {
 }
 
 /// Three tokens, an issuer that answers, and one that refuses every request.
-fn access(issuer: &str, refusing: SocketAddr) -> String {
-    let token = |name: &str, token: &str, roles: &str| {
-        format!("[[token]]\nname = \"{name}\"\nsha256 = \"{}\"\nroles = [{roles}]\n", sha256(token))
-    };
+fn access(issuer: &str, refusing: SocketAddr, bearer: &Path) -> AccessFile {
     let grant = "kind = \"gitlab\"\naudience = \"plimsoll\"\n[[issuer.grant]]\nroles = [\"caller\"]\n\
                  projects = [\"spack/*\"]\n";
-    [
-        token("runner", RUNNER, "\"agent\", \"caller\""),
-        token("auditor", AUDITOR, "\"reader\""),
-        token("spack", SPACK, "\"caller\""),
-        format!("[[issuer]]\nissuer = \"{issuer}\"\n{grant}"),
-        format!(
-            "[[issuer]]\nissuer = \"http://{refusing}\"\nbearer_file = \"bearer\"\n\
-             keys_url = \"http://{refusing}/keys\"\n{}",
-            grant.replace("gitlab", "kubernetes")
-        ),
-    ]
-    .concat()
+    let asked_with =
+        format!("bearer_file = \"{}\"\nkeys_url = \"http://{refusing}/keys\"\n", bearer.display());
+    AccessFile::default()
+        .named("runner", RUNNER, &["agent", "caller"], "")
+        .named("auditor", AUDITOR, &["reader"], "")
+        .named("spack", SPACK, &["caller"], "")
+        .issuer(issuer, grant)
+        .issuer(&format!("http://{refusing}"), &(asked_with + &grant.replace("gitlab", "kubernetes")))
 }
 
 /// A GitLab whose one failed job printed `log`, and which is no issuer of anything.

@@ -4,9 +4,12 @@ mod api;
 mod files;
 mod structs;
 
-use std::{env, fmt::Write as _, fs, path::Path, process::Command};
+use std::{fmt::Write as _, fs, path::Path, process::Command};
 
-use plimsoll_tests::Programs;
+use plimsoll_proto::fixtures::assert_pinned;
+use plimsoll_tests::{Answer, Programs, assert_has};
+
+use crate::tools::repository;
 
 const HEAD: &str = "# Commands
 
@@ -14,9 +17,7 @@ What `--help` says of each program and each of its commands. Settings of the ser
 ";
 
 fn help(program: &Path, command: &[&str]) -> String {
-    let answer = Command::new(program).env_clear().args(command).arg("--help").output().unwrap();
-    assert!(answer.status.success(), "{command:?}");
-    String::from_utf8(answer.stdout).unwrap()
+    Answer::of(Command::new(program).env_clear().args(command).arg("--help")).done()
 }
 
 /// The names in the list of commands of a help.
@@ -52,49 +53,36 @@ fn the_reference_of_commands_is_what_the_programs_say() {
 
 /// Fails if the page in `deploy/docs` is another one, and writes what it should be beside the tests' files.
 fn assert_is_the_page(now: &str, name: &str) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/docs").join(name);
-    let is_the_page = fs::read_to_string(file).unwrap() == now;
-    let made = env::temp_dir().join(name);
-    if !is_the_page {
-        fs::write(&made, now).unwrap();
+    let file = repository().join("deploy/docs").join(name);
+    assert_pinned(now, &fs::read_to_string(file).unwrap_or_default(), name);
+}
+
+/// A program gives each of these shells all of these words, and a page of the manual for each of these commands.
+fn assert_gives(program: &Path, shells: &[&str], words: &[&str], pages: &[String], status: i32) {
+    let dir = tempfile::tempdir().unwrap();
+    for shell in shells {
+        assert_has(&Answer::of(Command::new(program).args(["completions", shell])).done(), words);
     }
-    assert!(is_the_page, "deploy/docs/{name} is not what the programs say; {} is", made.display());
+    Answer::of(Command::new(program).arg("man").arg(dir.path())).done();
+    let missing: Vec<_> = pages.iter().filter(|page| !dir.path().join(page).is_file()).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    let nowhere = Answer::of(Command::new(program).args(["man", "/nowhere"]));
+    assert_eq!(nowhere.code, Some(status));
+    assert_has(&nowhere.stderr, ["cannot write pages into /nowhere"]);
 }
 
 #[test]
 fn shells_and_man_are_given_every_command() {
     let agent = &Programs::for_tests().agent;
-    let dir = tempfile::tempdir().unwrap();
-    let names: Vec<String> = commands(&help(agent, &[])).into_iter().map(str::to_owned).collect();
-    for shell in ["bash", "zsh", "fish"] {
-        let script = Command::new(agent).args(["completions", shell]).output().unwrap();
-        let script = String::from_utf8(script.stdout).unwrap();
-        assert!(names.iter().all(|name| script.contains(name)), "{shell}");
-    }
-    let written = Command::new(agent).arg("man").arg(dir.path()).status().unwrap();
-    assert!(written.success());
-    let page = |name: &String| dir.path().join(format!("plimsoll-{name}.1"));
-    let missing: Vec<_> = names.iter().map(page).filter(|page| !page.is_file()).collect();
-    assert!(missing.is_empty(), "{missing:?}");
-    let nowhere = Command::new(agent).args(["man", "/nowhere"]).output().unwrap();
-    assert_eq!(nowhere.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&nowhere.stderr).contains("cannot write pages into /nowhere"));
+    let help = help(agent, &[]);
+    let names = commands(&help);
+    let pages: Vec<String> = names.iter().map(|name| format!("plimsoll-{name}.1")).collect();
+    assert_gives(agent, &["bash", "zsh", "fish"], &names, &pages, 2);
 }
 
 #[test]
 fn shells_and_man_are_given_every_command_and_setting_of_the_server() {
-    let server = &Programs::for_tests().server;
-    let dir = tempfile::tempdir().unwrap();
-    let known = ["backup", "restore", "rules", "--grpc-listen", "--admit-mode"];
-    for shell in ["bash", "zsh"] {
-        let script = Command::new(server).args(["completions", shell]).output().unwrap();
-        let script = String::from_utf8(script.stdout).unwrap();
-        let missing: Vec<_> = known.iter().filter(|word| !script.contains(*word)).collect();
-        assert!(missing.is_empty(), "{shell}: {missing:?}");
-    }
-    let written = Command::new(server).arg("man").arg(dir.path()).status().unwrap();
-    assert!(written.success() && dir.path().join("plimsoll-server-backup.1").is_file());
-    let nowhere = Command::new(server).args(["man", "/nowhere"]).output().unwrap();
-    assert_eq!(nowhere.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&nowhere.stderr).contains("cannot write pages into /nowhere"));
+    let words = ["backup", "restore", "rules", "--grpc-listen", "--admit-mode"];
+    let pages = ["plimsoll-server-backup.1".to_owned()];
+    assert_gives(&Programs::for_tests().server, &["bash", "zsh"], &words, &pages, 1);
 }

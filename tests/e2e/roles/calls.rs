@@ -1,15 +1,12 @@
-//! One call of each rpc, about one project.
+//! One question to each rpc, about one project.
 
 use plimsoll_proto::{
-    externalscaler::{GetMetricsRequest, ScaledObjectRef, external_scaler_client::ExternalScalerClient},
-    v1::{
-        self as pb, introspection_client::IntrospectionClient, placement_client::PlacementClient,
-        predict_batch_response::Result as BatchResult, predictor_client::PredictorClient,
-        stats_client::StatsClient,
-    },
+    externalscaler::{GetMetricsRequest, ScaledObjectRef},
+    v1::{self as pb, predict_batch_response::Result as BatchResult},
 };
-use plimsoll_tests::{Sender, hello, with_token};
-use tonic::{Request, Status, Streaming, transport::Channel};
+use plimsoll_tests::{call, hello};
+use prost::Message as _;
+use tonic::{Status, transport::Channel};
 
 /// In all that is known of the foreign project.
 pub(super) const HIDDEN: &str = "0.0.9-hidden";
@@ -58,16 +55,7 @@ pub(super) struct Calls {
     pub(super) token: &'static str,
 }
 
-/// The first message of a stream.
-async fn first<T: std::fmt::Debug>(mut stream: Streaming<T>) -> Result<String, Status> {
-    Ok(format!("{:?}", stream.message().await?))
-}
-
 impl Calls {
-    fn ask<T>(&self, message: T) -> Request<T> {
-        with_token(self.token, message)
-    }
-
     /// Opens the ticket that a call about the own project is about.
     pub(super) async fn prepared(&self, rpc: &str, about: About) -> About {
         if about.project != About::OWN.project
@@ -80,131 +68,82 @@ impl Calls {
         own
     }
 
-    /// The answer: all of it as text.
+    /// The answer: all of it as text, but for the caller's own words, which are no secret to it.
     pub(super) async fn call(&self, rpc: &str, about: About) -> Result<String, Status> {
-        let (service, rpc) = rpc.split_once('/').unwrap();
-        match service {
-            "Collector" => self.collector(about).await,
-            "Introspection" => {
-                let mut client = IntrospectionClient::new(self.channel.clone());
-                Ok(format!("{:?}", client.get_server(self.ask(pb::GetServerRequest {})).await?.into_inner()))
+        let answer = call(&self.channel, self.token, rpc, self.question(rpc, about)).await?;
+        if rpc == "Predictor/PredictBatch" {
+            let answer = pb::PredictBatchResponse::decode(&*answer).unwrap();
+            if let Some(BatchResult::Error(error)) = answer.result {
+                return Err(Status::permission_denied(error.description));
             }
-            "Predictor" => self.predictor(rpc, about).await,
-            "Stats" => self.stats(rpc, about).await,
-            "Placement" => self.placement(rpc, about).await,
-            "ExternalScaler" => self.scaler(rpc).await,
-            service => Err(Status::unimplemented(format!("say how {service} is called"))),
         }
-    }
-
-    async fn collector(&self, about: About) -> Result<String, Status> {
-        let mut stream = Sender::open_as(self.channel.clone(), self.token).await?;
-        let opening = hello(&format!("by-{}", self.token), "zlib");
-        // the attempt of one project is none of another
-        let attempt = format!("{}-{}", opening.attempt, about.ticket());
-        let hello = pb::Hello { attempt, key: Some(about.key()), ..opening };
-        stream.exchange(hello).await.map(|number| number.to_string())
+        let text = String::from_utf8_lossy(&answer).into_owned();
+        let repeats = ["Predictor/Predict", "Predictor/PredictBatch"].contains(&rpc);
+        Ok(if repeats { text.replace(&format!("zlib@{}", about.version), "") } else { text })
     }
 
     /// A verdict, without the time at which it was given.
     pub(super) async fn judge(&self, question: pb::ShouldRetryRequest) -> Result<pb::Verdict, Status> {
-        let answer = PredictorClient::new(self.channel.clone()).should_retry(self.ask(question)).await?;
-        Ok(pb::Verdict { given_unix_ms: 0, ..answer.into_inner().verdict.unwrap() })
+        let question = question.encode_to_vec();
+        let answer = call(&self.channel, self.token, "Predictor/ShouldRetry", question).await?;
+        let verdict = pb::ShouldRetryResponse::decode(&*answer).unwrap().verdict.unwrap();
+        Ok(pb::Verdict { given_unix_ms: 0, ..verdict })
     }
 
-    async fn predictor(&self, rpc: &str, about: About) -> Result<String, Status> {
-        let mut client = PredictorClient::new(self.channel.clone());
-        let asked = pb::PredictRequest { key: Some(about.key()), ..Default::default() };
-        // its own words are no secret to it
-        let shown = |text: String| text.replace(&format!("zlib@{}", about.version), "");
+    /// What an rpc is asked.
+    fn question(&self, rpc: &str, about: About) -> Vec<u8> {
+        let (attempt, project, key) = (about.attempt.to_owned(), about.project.to_owned(), Some(about.key()));
+        let filter = Some(pb::Filter { project: project.clone(), ..Default::default() });
+        let scaler_metadata = [("pool".to_owned(), "big".to_owned())].into();
+        let scaled = ScaledObjectRef { scaler_metadata, ..Default::default() };
         match rpc {
-            "Predict" => Ok(shown(format!("{:?}", client.predict(self.ask(asked)).await?.into_inner()))),
-            "Explain" => Ok(format!("{:?}", client.explain(self.ask(asked)).await?.into_inner())),
-            "ShouldRetry" => {
-                let key = Some(About::OWN.key());
+            "Collector/Stream" => {
+                // the attempt of one project is none of another
+                let opening = hello(&format!("by-{}-{}", self.token, about.ticket()), "zlib");
+                let hello = pb::Hello { key, ..opening };
+                pb::AgentMessage { message: Some(hello.into()) }.encode_to_vec()
+            }
+            "Predictor/Predict" | "Predictor/PredictBatch" | "Predictor/Explain" => {
+                pb::PredictRequest { key, ..Default::default() }.encode_to_vec()
+            }
+            "Predictor/ShouldRetry" => {
                 let exit = Some(pb::Exit { code: Some(1), signal: None });
-                let attempt = about.attempt.to_owned();
-                let key = if self.token.ends_with("-of-all") { None } else { key };
-                let question = pb::ShouldRetryRequest { attempt, key, exit, ..Default::default() };
-                Ok(format!("{:?}", self.judge(question).await?))
+                let key = (!self.token.ends_with("-of-all")).then(|| About::OWN.key());
+                pb::ShouldRetryRequest { attempt, key, exit, ..Default::default() }.encode_to_vec()
             }
-            "CorrectVerdict" => {
-                let (attempt, cause) = (about.attempt.to_owned(), pb::Cause::Infra.into());
-                let why = "mirror was down".to_owned();
-                let asked = pb::CorrectVerdictRequest { attempt, cause, why, ..Default::default() };
-                Ok(format!("{:?}", client.correct_verdict(self.ask(asked)).await?.into_inner()))
+            "Predictor/CorrectVerdict" => {
+                let (cause, why) = (pb::Cause::Infra.into(), "mirror was down".to_owned());
+                pb::CorrectVerdictRequest { attempt, cause, why, ..Default::default() }.encode_to_vec()
             }
-            "PredictBatch" => {
-                let asked = self.ask(tokio_stream::iter([asked]));
-                let mut answers = client.predict_batch(asked).await?.into_inner();
-                match answers.message().await?.unwrap().result.unwrap() {
-                    BatchResult::Error(error) => Err(Status::permission_denied(error.description)),
-                    answer @ BatchResult::Prediction(_) => Ok(shown(format!("{answer:?}"))),
-                }
-            }
-            rpc => Err(Status::unimplemented(format!("say how {rpc} is called"))),
-        }
-    }
-
-    async fn stats(&self, rpc: &str, about: About) -> Result<String, Status> {
-        let mut client = StatsClient::new(self.channel.clone());
-        let filter = Some(pb::Filter { project: about.project.into(), ..Default::default() });
-        match rpc {
-            "GetStats" => {
+            "Stats/GetStats" => {
                 let group_by = pb::GroupBy::Version.into();
-                let asked = pb::GetStatsRequest { filter, group_by, ..Default::default() };
-                Ok(format!("{:?}", client.get_stats(self.ask(asked)).await?.into_inner()))
+                pb::GetStatsRequest { filter, group_by, ..Default::default() }.encode_to_vec()
             }
-            "ListAttempts" => {
-                let asked = pb::ListAttemptsRequest { filter, ..Default::default() };
-                Ok(format!("{:?}", client.list_attempts(self.ask(asked)).await?.into_inner()))
-            }
-            "GetAttempt" => {
-                let asked = pb::GetAttemptRequest { attempt: about.attempt.into(), ..Default::default() };
-                Ok(format!("{:?}", client.get_attempt(self.ask(asked)).await?.into_inner()))
-            }
-            "Recommend" => {
-                let asked = pb::RecommendRequest { project: about.project.into(), ..Default::default() };
-                Ok(format!("{:?}", client.recommend(self.ask(asked)).await?.into_inner()))
-            }
-            "Watch" => first(client.watch(self.ask(pb::WatchRequest {})).await?.into_inner()).await,
-            rpc => Err(Status::unimplemented(format!("say how {rpc} is called"))),
-        }
-    }
-
-    async fn placement(&self, rpc: &str, about: About) -> Result<String, Status> {
-        let mut client = PlacementClient::new(self.channel.clone());
-        let ticket = about.ticket();
-        match rpc {
-            "GetPools" => {
-                let asked = self.ask(pb::GetPoolsRequest {});
-                Ok(format!("{:?}", client.get_pools(asked).await?.into_inner()))
-            }
-            "GetDemand" => {
-                let asked = self.ask(pb::GetDemandRequest::default());
-                Ok(format!("{:?}", client.get_demand(asked).await?.into_inner()))
-            }
-            "OpenTicket" => {
+            "Stats/ListAttempts" => pb::ListAttemptsRequest { filter, ..Default::default() }.encode_to_vec(),
+            "Stats/GetAttempt" => pb::GetAttemptRequest { attempt, ..Default::default() }.encode_to_vec(),
+            "Stats/Recommend" => pb::RecommendRequest { project, ..Default::default() }.encode_to_vec(),
+            "Placement/OpenTicket" => {
+                let ticket = about.ticket();
                 let ticket =
                     if self.token == "another" { ticket } else { format!("{ticket}-{}", self.token) };
-                let key = Some(pb::Key { owner: String::new(), ..about.key() });
-                let asked = pb::OpenTicketRequest { ticket, key, ..Default::default() };
-                Ok(format!("{:?}", client.open_ticket(self.ask(asked)).await?.into_inner()))
+                pb::OpenTicketRequest { ticket, key, ..Default::default() }.encode_to_vec()
             }
-            "WatchTicket" => {
-                let asked = pb::WatchTicketRequest { ticket: self.opened(about), hold: false };
-                first(client.watch_ticket(self.ask(asked)).await?.into_inner()).await
+            "Placement/WatchTicket" => {
+                pb::WatchTicketRequest { ticket: self.opened(about), hold: false }.encode_to_vec()
             }
-            "CloseTicket" => {
+            "Placement/CloseTicket" => {
                 // a caller that opened it for a project owns it by the project's name
-                let asked = pb::CloseTicketRequest {
-                    ticket: self.opened(about),
-                    owner: about.project.into(),
-                    ..pb::CloseTicketRequest::default()
-                };
-                Ok(format!("{:?}", client.close_ticket(self.ask(asked)).await?.into_inner()))
+                let (ticket, owner) = (self.opened(about), project);
+                pb::CloseTicketRequest { ticket, owner, ..Default::default() }.encode_to_vec()
             }
-            rpc => Err(Status::unimplemented(format!("say how {rpc} is called"))),
+            "ExternalScaler/GetMetrics" => {
+                GetMetricsRequest { scaled_object_ref: Some(scaled), ..Default::default() }.encode_to_vec()
+            }
+            rpc if rpc.starts_with("ExternalScaler/") => scaled.encode_to_vec(),
+            "Introspection/GetServer" | "Stats/Watch" | "Placement/GetPools" | "Placement/GetDemand" => {
+                Vec::new()
+            }
+            rpc => unreachable!("say what {rpc} is asked"),
         }
     }
 
@@ -212,23 +151,5 @@ impl Calls {
     fn opened(&self, about: About) -> String {
         let ticket = about.ticket();
         if about.place == self.token { format!("{ticket}-{}", self.token) } else { ticket }
-    }
-
-    async fn scaler(&self, rpc: &str) -> Result<String, Status> {
-        let mut client = ExternalScalerClient::new(self.channel.clone());
-        let scaler_metadata = [("pool".to_owned(), "big".to_owned())].into();
-        let scaled = ScaledObjectRef { scaler_metadata, ..Default::default() };
-        match rpc {
-            "IsActive" => Ok(format!("{:?}", client.is_active(self.ask(scaled)).await?.into_inner())),
-            "StreamIsActive" => first(client.stream_is_active(self.ask(scaled)).await?.into_inner()).await,
-            "GetMetricSpec" => {
-                Ok(format!("{:?}", client.get_metric_spec(self.ask(scaled)).await?.into_inner()))
-            }
-            "GetMetrics" => {
-                let asked = GetMetricsRequest { scaled_object_ref: Some(scaled), ..Default::default() };
-                Ok(format!("{:?}", client.get_metrics(self.ask(asked)).await?.into_inner()))
-            }
-            rpc => Err(Status::unimplemented(format!("say how {rpc} is called"))),
-        }
     }
 }

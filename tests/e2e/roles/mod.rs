@@ -4,10 +4,10 @@ mod calls;
 
 use calls::{About, Calls, HIDDEN};
 use plimsoll_proto::v1 as pb;
-use plimsoll_tests::{Sender, Site, batch, finish, hello};
+use plimsoll_tests::{AccessFile, Sender, Site, batch, finish, hello};
 use tonic::{Code, Status, transport::Channel};
 
-use crate::{foreign_facts::rpcs, tenants::sha256};
+use crate::foreign_facts::rpcs;
 
 const ROLES: [&str; 5] = ["agent", "reader", "caller", "hook", "operator"];
 
@@ -60,19 +60,15 @@ fn refusal(status: &Status) -> String {
 }
 
 /// Callers with one role, for the projects of `own` (`ROLE`), or for all (`ROLE-of-all`); the name is the token.
-fn access() -> String {
-    let token = |name: &str, roles: &str, projects: &str| {
-        format!(
-            "[[token]]\nname = \"of-{name}\"\nsha256 = \"{}\"\nroles = [{roles}]\n{projects}trusted = true\n",
-            sha256(name)
+fn access() -> AccessFile {
+    let of_all = AccessFile::default().token("another", &["agent", "caller"], "trusted = true");
+    ROLES.iter().fold(of_all, |access, role| {
+        access.token(role, &[role], "projects = [\"own/*\"]\ntrusted = true").token(
+            &format!("{role}-of-all"),
+            &[role],
+            "trusted = true",
         )
-    };
-    let of_role = |role: &str| {
-        let quoted = format!("\"{role}\"");
-        token(role, &quoted, "projects = [\"own/*\"]\n") + &token(&format!("{role}-of-all"), &quoted, "")
-    };
-    let all: String = ROLES.iter().map(|role| of_role(role)).collect();
-    all + &token("another", "\"agent\", \"caller\"", "")
+    })
 }
 
 /// A server with an attempt and a ticket of either project.
@@ -86,7 +82,8 @@ struct Asked {
 impl Asked {
     async fn start() -> Self {
         let pools = "[[pool]]\nname = \"big\"\non_demand = true\n";
-        let site = Site::start_with(&[("--access-file", &access()), ("--pools-file", pools)], &[]).unwrap();
+        let site =
+            Site::start_with(&[("--access-file", access().text()), ("--pools-file", pools)], &[]).unwrap();
         let channel = site.connect().await.unwrap();
         let mut streams = Vec::new();
         for about in [About::OWN, About::FOREIGN] {

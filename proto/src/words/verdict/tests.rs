@@ -1,15 +1,14 @@
-//! First lines of verdicts, as people read them.
+//! First lines of verdicts, as people read them: `recorded.txt` has each below what it shows.
 
 use super::*;
-use crate::v1::{Basis, EvidenceLine, Outlook, Prediction};
+use crate::{
+    fixtures::assert_recorded,
+    v1::{Basis, EvidenceLine, Outlook, Prediction},
+};
 
 fn sized(value: u64, bound: &SizeBound) -> Option<Quantity> {
     let basis = Basis { bound: bound.to_string(), ..Basis::default() };
     Some(Quantity { value, basis: Some(basis) })
-}
-
-fn headline(action: Action, cause: Cause, next: Prediction) -> String {
-    first_line(&verdict(action, cause, next))
 }
 
 fn verdict(action: Action, cause: Cause, next: Prediction) -> Verdict {
@@ -24,168 +23,101 @@ fn verdict(action: Action, cause: Cause, next: Prediction) -> Verdict {
     }
 }
 
-#[test]
-fn more_memory_names_the_old_limit_and_the_new_one() {
-    let next =
-        || Prediction { memory_limit_bytes: sized(518 << 20, &SizeBound::None), ..Prediction::default() };
-    assert_eq!(
-        headline(Action::Bigger, Cause::Oom, next()),
-        "Retry with more memory: limit 120 MiB -> 518 MiB (out of memory, 99 % sure, 2 attempts left)"
-    );
-    let fewer = Prediction { build_jobs: sized(3, &SizeBound::RoomIn("518 MiB".to_owned())), ..next() };
-    assert_eq!(
-        headline(Action::Bigger, Cause::Starved, fewer),
-        "Retry with more memory and fewer build jobs: limit 120 MiB -> 518 MiB, -j3 (starved of memory, 99 % sure, 2 attempts left)"
-    );
-    // where it was stopped is not known
-    let unplaced = Verdict { outlook: None, ..verdict(Action::Bigger, Cause::Oom, next()) };
-    assert!(first_line(&unplaced).starts_with("Retry with more memory: limit 518 MiB (out"), "{unplaced:?}");
-    let blind = Verdict { next: None, attempts_left: 1, ..unplaced };
-    assert_eq!(first_line(&blind), "Retry with more memory: out of memory (99 % sure, 1 attempt left)");
+/// A verdict without a size.
+fn plain(action: Action, cause: Cause) -> Verdict {
+    verdict(action, cause, Prediction::default())
 }
 
-#[test]
-fn each_other_retry_says_what_changes() {
-    let cpu = sized(3_400, &SizeBound::HeldBack("2".to_owned()));
-    let half = SizeBound::HalfOf { jobs: 8, most: "4.00 GiB".to_owned() };
-    let time = sized(90_000, &SizeBound::TooShort("1 min 0 s".to_owned()));
+/// A rule of the policy that decided.
+fn policy(text: &str) -> Vec<EvidenceLine> {
+    vec![EvidenceLine { source: "policy".to_owned(), text: text.to_owned(), supports: true }]
+}
+
+/// Retries that change something.
+fn retries() -> Vec<(&'static str, Verdict)> {
     let none = Prediction::default;
-    for (action, cause, next, expected) in [
-        (
-            Action::Bigger,
-            Cause::Contention,
-            Prediction { cpu_limit_millicores: cpu, ..none() },
-            "Retry with more CPU: limit 2 cores -> 3.4 cores (contention, 99 % sure, 2 attempts left)",
-        ),
-        (
-            Action::FewerJobs,
-            Cause::Oom,
-            Prediction { build_jobs: sized(4, &half), ..none() },
-            "Retry with fewer build jobs: -j8 -> -j4 (out of memory, 99 % sure, 2 attempts left)",
-        ),
-        (
-            Action::Longer,
-            Cause::Timeout,
-            Prediction { wall_p95_ms: time, ..none() },
-            "Retry with more time: 1 min 0 s -> 1 min 30 s (time-out, 99 % sure, 2 attempts left)",
-        ),
-        (
-            Action::Longer,
-            Cause::Timeout,
-            none(),
-            "Retry with more time: time-out (99 % sure, 2 attempts left)",
-        ),
-        (
-            Action::Elsewhere,
-            Cause::DiskFull,
-            none(),
-            "Retry on a machine with more free disk: disk full (99 % sure, 2 attempts left)",
-        ),
-        (
-            Action::Elsewhere,
-            Cause::Infra,
-            none(),
-            "Retry on another machine: infrastructure (99 % sure, 2 attempts left)",
-        ),
-        (
-            Action::AsIs,
-            Cause::Preempted,
-            none(),
-            "Retry with the same size: preempted (99 % sure, 2 attempts left)",
-        ),
-    ] {
-        assert_eq!(headline(action, cause, next), expected);
-    }
+    let more = || Prediction { memory_limit_bytes: sized(518 << 20, &SizeBound::None), ..none() };
+    let fewer = Prediction { build_jobs: sized(3, &SizeBound::RoomIn("518 MiB".to_owned())), ..more() };
+    let half = SizeBound::HalfOf { jobs: 8, most: "4.00 GiB".to_owned() };
+    let half = Prediction { build_jobs: sized(4, &half), ..none() };
+    let cpu = SizeBound::HeldBack("2".to_owned());
+    let cpu = Prediction { cpu_limit_millicores: sized(3_400, &cpu), ..none() };
+    let time = SizeBound::TooShort("1 min 0 s".to_owned());
+    let time = Prediction { wall_p95_ms: sized(90_000, &time), ..none() };
+    let unplaced = Verdict { outlook: None, ..verdict(Action::Bigger, Cause::Oom, more()) };
+    let blind = Verdict { next: None, attempts_left: 1, ..unplaced.clone() };
+    let one_allowed = Some(Outlook { retries_allowed: Some(1), ..Outlook::default() });
+    let one_left = Verdict { outlook: one_allowed, ..plain(Action::AsIs, Cause::Infra) };
+    let by_log = Verdict { cause_source: "log".to_owned(), ..plain(Action::AsIs, Cause::Oom) };
+    vec![
+        ("more memory: the old limit and the new one", verdict(Action::Bigger, Cause::Oom, more())),
+        ("more memory and fewer jobs", verdict(Action::Bigger, Cause::Starved, fewer)),
+        ("where it was stopped is not known", unplaced),
+        ("no size is known", blind),
+        ("more CPU", verdict(Action::Bigger, Cause::Contention, cpu)),
+        ("fewer jobs", verdict(Action::FewerJobs, Cause::Oom, half)),
+        ("more time", verdict(Action::Longer, Cause::Timeout, time)),
+        ("more time, and no time is known", plain(Action::Longer, Cause::Timeout)),
+        ("more free disk", plain(Action::Elsewhere, Cause::DiskFull)),
+        ("another machine", plain(Action::Elsewhere, Cause::Infra)),
+        ("the same size", plain(Action::AsIs, Cause::Preempted)),
+        ("attempts left are those that the policy allows", one_left),
+        ("what only a log says of memory is probable", by_log),
+        ("trouble alone", plain(Action::AsIs, Cause::Infra)),
+        ("trouble beside a failure of the build itself", plain(Action::AsIs, Cause::Undecided)),
+    ]
+}
+
+/// No retry, and which rule forbids it, else the cause.
+fn refusals() -> Vec<(&'static str, Verdict)> {
+    let no = plain(Action::No, Cause::Deterministic);
+    let again = Verdict { outlook: Some(Outlook { seen: 1, ..Outlook::default() }), ..no.clone() };
+    let evidence = policy("all 3 attempts\u{1b}[2J are used up");
+    let used_up = Verdict { cause: Cause::Oom.into(), evidence, attempts_left: 0, ..no.clone() };
+    let unknown = plain(Action::No, Cause::Unknown);
+    let by_policy = Verdict { evidence: policy("the policy allows 1 retry"), ..unknown.clone() };
+    let success = Verdict { confidence: 1.0, attempts_left: 0, next: None, outlook: None, ..unknown.clone() };
+    vec![
+        ("the build itself fails", no),
+        ("it failed in the same way before", again),
+        ("a rule forbids it, and what it says moves no cursor", used_up),
+        ("a rule forbids it, and the cause is not known", by_policy),
+        ("nothing is known", unknown),
+        ("a success", success),
+    ]
 }
 
 #[test]
-fn attempts_left_are_those_that_the_policy_allows() {
-    let mut one = verdict(Action::AsIs, Cause::Infra, Prediction::default());
-    one.outlook = Some(Outlook { retries_allowed: Some(1), ..Outlook::default() });
-    assert_eq!(first_line(&one), "Retry with the same size: infrastructure (99 % sure, 1 attempt left)");
-}
-
-#[test]
-fn without_a_cause_the_line_says_what_is_not_known_and_the_policy_comes_second() {
-    let mut unknown = verdict(Action::AsIs, Cause::Unknown, Prediction::default());
-    for (reason, expected) in [
+fn people_read_the_same_first_lines_as_ever() {
+    let lines = [retries(), refusals()].concat();
+    let mut texts: Vec<_> = lines.iter().map(|(what, verdict)| (*what, first_line(verdict))).collect();
+    for (what, cause, reason) in [
         (
+            "the cause is not known, and the policy comes second",
+            Cause::Unknown,
             "the cause is not known: its log was not read (read it): the retry policy allows another attempt with the same size",
-            "Cause not known: its log was not read; the retry policy allows another attempt with the same size (2 attempts left)",
         ),
         (
+            "no rule knows a line",
+            Cause::Unknown,
             "the cause is not known: no rule knows a line of its log that says why: the retry policy allows another attempt with the predicted size",
-            "Cause not known: no rule knows a line of its log that says why; the retry policy allows another attempt with the predicted size (2 attempts left)",
         ),
-        ("(removed)", "Cause not known; the retry policy allows another attempt (2 attempts left)"),
+        ("the reason is gone", Cause::Unknown, "(removed)"),
+        ("the same size is named", Cause::Preempted, "it was preempted: so retry with the same size"),
+        (
+            "another size is not called the same",
+            Cause::Preempted,
+            "it was preempted: so retry with the predicted size, because it had none of its own",
+        ),
+        (
+            "a size of no name",
+            Cause::Preempted,
+            "it was preempted: so retry with 64 MiB of memory, the most there is",
+        ),
     ] {
-        reason.clone_into(&mut unknown.reason);
-        assert_eq!(first_line(&unknown), expected);
+        let given = Verdict { reason: reason.to_owned(), ..plain(Action::AsIs, cause) };
         // a list of verdicts has the same words; attempts that were left then are no news
-        assert_eq!(answer(&unknown), expected.trim_end_matches(" (2 attempts left)"));
+        texts.push((what, format!("{}\nin a list: {}", first_line(&given), answer(&given))));
     }
-    let rule = EvidenceLine {
-        source: "policy".to_owned(),
-        text: "the policy allows 1 retry".to_owned(),
-        supports: true,
-    };
-    let mut used_up = Verdict { action: Action::No.into(), evidence: vec![rule], ..unknown };
-    assert_eq!(first_line(&used_up), "Do not retry: the policy allows 1 retry (cause not known)");
-    used_up.evidence.clear();
-    assert_eq!(first_line(&used_up), "Do not retry: cause not known");
-}
-
-#[test]
-fn the_same_size_is_named_only_where_it_is_the_same() {
-    let of = |reason: &str| {
-        let same = verdict(Action::AsIs, Cause::Preempted, Prediction::default());
-        answer(&Verdict { reason: reason.to_owned(), ..same })
-    };
-    assert_eq!(of("it was preempted: so retry with the same size"), "Retry with the same size");
-    assert_eq!(
-        of("it was preempted: so retry with the predicted size, because it had none of its own"),
-        "Retry with the predicted size"
-    );
-    assert_eq!(of("it was preempted: so retry with 64 MiB of memory, the most there is"), "Retry");
-}
-
-#[test]
-fn no_retry_says_which_rule_forbids_it_else_the_cause() {
-    let no = verdict(Action::No, Cause::Deterministic, Prediction::default());
-    assert_eq!(first_line(&no), "Do not retry: the build itself fails (99 % sure)");
-    let outlook = Some(Outlook { seen: 1, ..Outlook::default() });
-    let again = Verdict { outlook, ..no.clone() };
-    assert_eq!(first_line(&again), "Do not retry: fails every time (99 % sure)");
-    let rule = EvidenceLine {
-        source: "policy".to_owned(),
-        text: "all 3 attempts\u{1b}[2J are used up".to_owned(),
-        supports: true,
-    };
-    let used_up = Verdict { cause: Cause::Oom.into(), evidence: vec![rule], attempts_left: 0, ..no };
-    assert_eq!(
-        first_line(&used_up),
-        "Do not retry: all 3 attempts\\u{1b}[2J are used up (out of memory, 99 % sure)"
-    );
-}
-
-#[test]
-fn what_only_a_log_says_of_memory_is_probable() {
-    let mut probable = verdict(Action::AsIs, Cause::Oom, Prediction::default());
-    probable.cause_source = "log".to_owned();
-    assert!(first_line(&probable).starts_with("Retry with the same size: probably out of memory (99"));
-    let success = Verdict {
-        action: Action::No.into(),
-        cause: Cause::Unknown.into(),
-        confidence: 1.0,
-        ..Verdict::default()
-    };
-    assert_eq!(first_line(&success), "Nothing to retry: the attempt succeeded");
-}
-
-#[test]
-fn trouble_beside_a_failure_of_the_build_itself_is_undecided() {
-    let infra = verdict(Action::AsIs, Cause::Infra, Prediction::default());
-    assert!(first_line(&infra).contains(": infrastructure ("), "{}", first_line(&infra));
-    let line = first_line(&verdict(Action::AsIs, Cause::Undecided, Prediction::default()));
-    assert!(line.contains(": undecided: the build itself or infrastructure ("), "{line}");
+    assert_recorded(&texts, include_str!("recorded.txt"), "verdict_words");
 }
