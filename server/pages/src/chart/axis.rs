@@ -139,6 +139,13 @@ impl Axis {
     }
 }
 
+/// The unit of an axis of memory up to `highest` bytes: its bytes, and its name.
+pub(crate) fn memory_unit(highest: f64) -> (f64, &'static str) {
+    const MIB: f64 = 1_048_576.0;
+    const GIB: f64 = 1024.0 * MIB;
+    if highest >= GIB { (GIB, "GiB") } else { (MIB, "MiB") }
+}
+
 /// A value above this multiple of the usual values is an outlier: it would make all other values too flat.
 const FAR_FROM_USUAL: f64 = 6.0;
 
