@@ -2,7 +2,7 @@
 //!
 //! The crate has two layers. The lower layer is [`Store`]: ordered keys and values of bytes, with atomic
 //! commits that are on disk when they return. It keeps them in files ([`SledStore`]), in a PostgreSQL database
-//! (`PostgresStore`) or in memory ([`MemoryStore`], for tests). The upper layer works on each: records ([`put_summary`], [`load_summaries`]
+//! (`PostgresStore`) or in memory ([`MemoryStore`], for tests). The upper layer works on each: records ([`put`], [`load`]
 //! ..), samples ([`append_fragment`], [`read_series`] ..) and the conversion between them ([`compact_samples`],
 //! [`seal`], [`sweep_late_fragments`]). Only the module `sled` uses sled, only `postgres` the client library of PostgreSQL.
 //!
@@ -49,11 +49,12 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 pub mod threads;
-mod upstream;
 
 pub use bounds::{BATCH_BYTES, BATCH_OPERATIONS, MAX_KEY, MAX_VALUE};
+pub use bytes::Damage;
 pub use check::{CheckFinding, CheckReport, check_store};
 pub use chunk::SampleRun;
+pub use codec::{KeyedRecord, Record};
 pub use committing::PendingCommit;
 pub use downsample::{SealedBlocks, blocks_after, downsampled, last_elapsed, replace_block};
 pub use envelope::{MAX_RECORD, RecordError};
@@ -63,19 +64,15 @@ pub use kv::{
     Batch, CommitReceipt, DeleteProgress, KeyValue, PAGE_BYTES, PAGE_ITEMS, PageLimit, ScanPage,
     StoreIdentity, StoreMode, StoreStatus, UnreadableRange, VersionedValue, WriteOp,
 };
-pub use load::{
-    LoadReport, each_summary, load_pods, load_summaries, load_summaries_past_damage, load_tickets,
-    load_verdicts,
-};
+pub use load::{LoadReport, each_summary, load, load_past_damage};
 pub use memory::MemoryStore;
 use packed_page::PackedPage;
 #[cfg(feature = "postgres")]
 pub use postgres::{DatabaseReport, DatabaseView, PostgresError, PostgresSettings, PostgresStore};
 pub use records::{
-    SealError, VERDICTS_ON_ATTEMPT, change_verdicts, delete_attempt, delete_pod, delete_ticket, ended_after,
-    forget_attempt, forget_verdicts, forget_verdicts_if, forget_verdicts_on, have_samples, judged_after,
-    open_attempts, put_attempt, put_pod, put_summary, put_ticket, put_ticket_numbers, put_verdict,
-    read_summary, read_ticket_numbers, read_verdict, read_verdicts,
+    SealError, VERDICTS_ON_ATTEMPT, change_verdicts, delete_pod, delete_ticket, forget_attempt,
+    forget_verdicts, forget_verdicts_if, forget_verdicts_on, have_samples, ids_after, open_attempts, put,
+    put_pod, put_verdict, read_summary, read_ticket_numbers, read_verdict, read_verdicts, remove,
 };
 pub use seal::{CompactedSamples, compact_samples, compact_samples_up_to, seal, sweep_late_fragments};
 pub use series::{SeriesExtent, SeriesRead, append_fragment, each_run, each_run_past_damage, read_series};
@@ -86,10 +83,6 @@ pub use sled::{
 pub use snapshot::Snapshot;
 #[cfg(feature = "postgres")]
 use tokio_util::sync::CancellationToken;
-pub use upstream::{
-    delete_upstream_server, delete_upstream_ticket, load_upstream_servers, load_upstream_tickets,
-    put_upstream_server, put_upstream_ticket,
-};
 
 /// A store of ordered keys and values of bytes. It is cheap to clone, and clones share the store.
 #[derive(Debug, Clone)]
