@@ -7,7 +7,7 @@ use plimsoll_proto::{
 };
 
 use super::{
-    numbers::{bytes, cell, cores, millis},
+    figures::{bytes, cell, cores, millis},
     page::{empty_page, timed_page},
     times,
     view::{Fields, ReaderChoice, TimeRange},

@@ -9,7 +9,7 @@ use plimsoll_proto::{
 
 use crate::{
     chart::{Axis, Chart, Layer, Tone, memory_unit},
-    numbers::{self, bytes, cores, float, micros, millis},
+    figures::{self, bytes, cores, float, micros, millis},
 };
 
 /// The memory chart: need, memory with page cache, request and limit, phases, and the times of OOM kills.
@@ -109,7 +109,7 @@ pub(super) fn cpu(series: &[Sample], summary: &Summary) -> Chart {
 }
 
 fn level_words(level: f64) -> String {
-    bytes(numbers::to_whole(level))
+    bytes(figures::to_whole(level))
 }
 
 fn need_axis(series: &[Sample], summary: &Summary) -> Axis {

@@ -17,7 +17,7 @@ use plimsoll_proto::{
 
 use super::{
     chart,
-    numbers::{bytes, cell, cores, cores_named, count, micros, millis, percent, plural},
+    figures::{bytes, cell, cores, cores_named, count, counted_as, micros, millis, percent},
     page::{card, plain_page},
     table::table,
     times,
@@ -156,10 +156,10 @@ fn ending(summary: &Summary) -> Markup {
                 (some("Killed for memory", summary.oom_kill.map(|kills| match kills {
                     0 => "no process".to_owned(),
                     kills => {
-                        format!("{} {}", plural(kills, "process", "processes"), evidence::oom_origin(summary.oom_origin()))
+                        format!("{} {}", counted_as(kills, "process", "processes"), evidence::oom_origin(summary.oom_origin()))
                     }
                 })))
-                (some("Whole group killed", measured::above_zero(summary.oom_group_kill).map(|n| plural(n, "time", "times"))))
+                (some("Whole group killed", measured::above_zero(summary.oom_group_kill).map(|n| counted_as(n, "time", "times"))))
                 (some("Charges that failed", summary.reclaim_failures.map(|n| format!("{} without reclaim first", count(n)))))
                 (some("Starved for", measured::above_zero(summary.starved_ms).map(millis)))
                 (some("Stood still for memory", measured::above_zero(summary.memory_stall_usec).map(micros)))

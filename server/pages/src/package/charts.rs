@@ -9,7 +9,7 @@ use plimsoll_proto::{
 
 use crate::{
     chart::{Axis, Chart, Layer, Tone, memory_unit, thinned_points, without_outliers},
-    numbers::{self, bytes, cell, count, float, millis},
+    figures::{bytes, cell, count, float, millis},
     table::{fact_table, plain_table},
     times,
     view::ReaderChoice,
@@ -82,7 +82,7 @@ fn highest_need(newest: &[Summary]) -> String {
 /// Names the requests that are above the chart; empty if there are none.
 fn far_above_note(asks: &[f64]) -> String {
     let highest = asks.iter().copied().fold(0.0, f64::max);
-    let highest = bytes(numbers::to_whole(highest));
+    let highest = bytes(figures::to_whole(highest));
     match asks.len() {
         0 => String::new(),
         1 => format!(" One ask, {highest}, is far above the chart."),
