@@ -11,7 +11,7 @@ use serde::{
     ser::{SerializeMap as _, SerializeSeq as _},
 };
 
-use crate::{sums, v1};
+use crate::{measured, sums, v1};
 
 /// A JSON value that keeps the order of its fields.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,7 +71,7 @@ pub fn on_the_wire(message: Message<'_>, mut fields: Fields) -> Json {
         Message::StatsTotals(totals) => sums::unknown_fields(totals),
         Message::Calibration(held) if held.attempts == 0 => vec!["error_log2_mean"],
         Message::Coverage(of) if of.attempts == 0 => vec!["first_ended_unix_ms", "last_ended_unix_ms"],
-        Message::JobsPoint(point) if point.wall_p50_ms == 0 => vec!["wall_p50_ms"],
+        Message::JobsPoint(point) if measured::point_wall_ms(point).is_none() => vec!["wall_p50_ms"],
         _ => Vec::new(),
     };
     not_known.into_iter().for_each(|name| fields.set(name, Json::Null));

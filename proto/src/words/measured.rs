@@ -10,7 +10,10 @@ mod source;
 use crate::{
     figures::{self, float},
     limits,
-    v1::{Cause, CurveKnown, JobsCurve, JobsPoint, OomOrigin, Outcome, Predicted, Running, Source, Summary},
+    v1::{
+        Cause, CurveKnown, JobsCurve, JobsPoint, OomOrigin, Outcome, Phase, Predicted, Running, Source,
+        Summary,
+    },
 };
 pub use asked::{
     MIN_ASK_BYTES, RequestedMemory, cpu_asked, is_valid_memory, memory_asked, memory_asked_words,
@@ -24,6 +27,14 @@ pub use source::{
 /// Shortest time over which a mean CPU use is shown, milliseconds. A wall time has whole milliseconds, and CPU time begins before it, with the
 /// start of the process: over 1 ms that looks like several cores.
 pub const MIN_MEAN_MS: u64 = 50;
+
+/// Words for an attempt that an untrusted caller made.
+pub const NOT_TRUSTED: &str = "not trusted: it never lowers predictions for others";
+
+/// When the attempt ended, milliseconds since 1970; for a running attempt, up to when it was measured.
+pub fn ended_unix_ms(summary: &Summary) -> u64 {
+    summary.started_unix_ms.saturating_add(summary.wall_ms)
+}
 
 /// Highest need, bytes; a lower bound for an attempt that memory stopped.
 pub fn need(summary: &Summary) -> Option<u64> {
@@ -41,6 +52,12 @@ pub fn proven_need(summary: &Summary) -> Option<u64> {
 /// Words for the need: `114 MiB`, `more than 114 MiB`, `not known`.
 pub fn need_words(summary: &Summary) -> String {
     figures::known_bound(proven_need(summary).map(figures::bytes), summary.censored)
+}
+
+/// [`need_words`] with the [`need_note`], if there is one: `114 MiB, measured by processes`.
+pub fn noted_need_words(summary: &Summary) -> String {
+    let note = need_note(summary).map(|note| format!(", {note}")).unwrap_or_default();
+    need_words(summary) + &note
 }
 
 /// The need for a cell of a table: `114 MiB`, `> 114 MiB`, a dash.
@@ -171,6 +188,11 @@ pub fn predicted(summary: &Summary) -> Option<Predicted> {
     summary.predicted.filter(|predicted| !predicted.is_default)
 }
 
+/// The predicted memory limit, bytes; `None` as for [`predicted`], and if no limit was predicted.
+pub fn predicted_limit(summary: &Summary) -> Option<u64> {
+    above_zero(predicted(summary).map(|predicted| predicted.memory_limit_bytes))
+}
+
 /// The size that an attempt stopped by memory proves to be too small, in bytes: the limit in force, or the measured need if that is more.
 ///
 /// The last reading misses what the build allocated before the kill, so a reading far below the limit does not rule the limit out. Only a
@@ -193,9 +215,7 @@ pub fn need_fits(need: u64, censored: bool, size: u64) -> Option<bool> {
 /// Whether the predicted limit was enough. `None` if that is not known: nothing was predicted, the need was not measured, or the
 /// attempt was stopped below that limit.
 pub fn limit_sufficed(summary: &Summary) -> Option<bool> {
-    let limit = predicted(summary).map(|predicted| predicted.memory_limit_bytes);
-    let (limit, need) = (limit.filter(|limit| *limit > 0)?, proven_need(summary)?);
-    need_fits(need, summary.censored, limit)
+    need_fits(proven_need(summary)?, summary.censored, predicted_limit(summary)?)
 }
 
 /// Whether the points over build jobs form a curve that can be drawn. If no line could be fitted, they are only a list of what was tried.
@@ -218,7 +238,32 @@ pub fn point_words(point: &JobsPoint) -> String {
     }
 }
 
-fn above_zero(number: Option<u64>) -> Option<u64> {
+/// The median wall time at a number of build jobs, milliseconds; `None` if it is not known.
+pub fn point_wall_ms(point: &JobsPoint) -> Option<u64> {
+    above_zero(Some(point.wall_p50_ms))
+}
+
+/// One phase for each name, in the order of their starts: the sum of the times and the highest need of all phases with that name.
+pub fn phases_by_name(phases: &[Phase]) -> Vec<Phase> {
+    let mut sums: Vec<Phase> = Vec::new();
+    for phase in phases {
+        match sums.iter_mut().find(|sum| sum.name == phase.name) {
+            Some(sum) => add_phase(sum, phase),
+            None => sums.push(phase.clone()),
+        }
+    }
+    sums
+}
+
+/// Adds the times of `more` to `sum`, whose need becomes the higher of both.
+pub fn add_phase(sum: &mut Phase, more: &Phase) {
+    sum.wall_ms = sum.wall_ms.saturating_add(more.wall_ms);
+    sum.need_peak_bytes = sum.need_peak_bytes.max(more.need_peak_bytes);
+    sum.cpu_usec = sum.cpu_usec.saturating_add(more.cpu_usec);
+}
+
+/// The number, if it is above 0.
+pub fn above_zero(number: Option<u64>) -> Option<u64> {
     number.filter(|number| *number > 0)
 }
 

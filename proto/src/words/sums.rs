@@ -48,6 +48,11 @@ pub fn cpu_asked(totals: &StatsTotals) -> Option<f64> {
     (counted > 0 && totals.cpu_asked_core_hours > 0.0).then_some(totals.cpu_asked_core_hours)
 }
 
+/// The part of [`cpu_asked`] that was not used, cores x h.
+pub fn cpu_wasted_hours(totals: &StatsTotals) -> Option<f64> {
+    cpu_asked(totals).map(|_| totals.cpu_wasted_core_hours)
+}
+
 /// Share of the requested memory that was used; `None` if nothing was requested, or nothing of it was measured.
 pub fn memory_used_share(totals: &StatsTotals) -> Option<f64> {
     memory_asked(totals).map(|asked| totals.memory_used_of_asked_gib_hours / asked)

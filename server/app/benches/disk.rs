@@ -143,7 +143,7 @@ async fn steady(attempts: u64, out: &mut impl io::Write) -> Result<bool> {
         let mut batch = Batch::default();
         while running.len() < OPEN && begun < attempts {
             let new = Running::new(begun, &builds)?;
-            store::put_attempt(&mut batch, &new.attempt)?;
+            store::put(&mut batch, &new.attempt)?;
             samples += new.samples.len();
             running.push(new);
             begun += 1;

@@ -7,7 +7,7 @@ use plimsoll_proto::{
 };
 
 use super::{
-    numbers::{bytes, cell, cores, millis},
+    figures::{bytes, cell, cores, millis},
     page::{empty_page, timed_page},
     times,
     view::{Fields, ReaderChoice, TimeRange},
@@ -173,7 +173,7 @@ fn row(summary: &Summary, view: &ReaderChoice) -> Markup {
                 (words::badge(summary.outcome(), summary.cause()))
                 @if !summary.failure_line.is_empty() { br; code { (summary.failure_line) } }
             }
-            td { (times::time(summary.started_unix_ms.saturating_add(summary.wall_ms))) }
+            td { (times::time(measured::ended_unix_ms(summary))) }
             td.n { (millis(summary.wall_ms)) }
             td.n title=[summary.censored.then_some("It was stopped for memory: it needs more than this")] { (need(summary)) }
             td.n { (cell(measured::memory_asked(Some(&resources)).map(|asked| asked.bytes), bytes)) }

@@ -12,7 +12,7 @@ use plimsoll_proto::{
 };
 
 use super::{
-    numbers::{amount, count},
+    figures::{amount, count},
     page::{card, empty_page, timed_page},
     table::{fact_table, scrolled},
     view::ReaderChoice,

@@ -26,7 +26,6 @@ pub mod attempts;
 mod chart;
 pub mod failures;
 mod flow;
-mod numbers;
 pub mod overview;
 pub mod package;
 pub mod packages;
@@ -40,3 +39,5 @@ mod times;
 pub mod trouble;
 pub mod view;
 pub mod words;
+
+use plimsoll_proto::figures;

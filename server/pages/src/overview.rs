@@ -9,8 +9,8 @@ use plimsoll_proto::{
 };
 
 use super::{
+    figures::{DASH, amount, cell, count, percent, rate, share, share_of},
     flow::Flow,
-    numbers::{DASH, amount, cell, count, percent, rate, share, share_of},
     page::{card, empty_page, timed_page},
     table::{facts, table},
     view::ReaderChoice,

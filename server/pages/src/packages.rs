@@ -8,7 +8,7 @@ use plimsoll_proto::{
 };
 
 use super::{
-    numbers::{amount, cell, count, percent, share_of},
+    figures::{amount, cell, count, percent, share_of},
     page::{empty_page, timed_page},
     table::{Sort, head, pages, scrolled},
     view::{Fields, ReaderChoice},
@@ -24,12 +24,10 @@ const COLUMNS: [Column; 7] = [
     ("waste", "Wasted GiB·h", |totals| totals.memory_wasted_gib_hours),
     ("asked", "Asked GiB·h", |totals| totals.memory_asked_gib_hours),
     ("used", "Put to use", |totals| sums::memory_used_share(totals).unwrap_or(0.0)),
-    ("need", "Highest need", |totals| super::numbers::float(totals.need_peak_max_bytes)),
+    ("need", "Highest need", |totals| figures::float(totals.need_peak_max_bytes)),
     ("cpu", "CPU core·h", |totals| totals.cpu_core_hours),
-    ("attempts", "Attempts", |totals| super::numbers::float(totals.attempts)),
-    ("failed", "Failed", |totals| {
-        super::numbers::float(totals.failed) / super::numbers::float(totals.attempts.max(1))
-    }),
+    ("attempts", "Attempts", |totals| figures::float(totals.attempts)),
+    ("failed", "Failed", |totals| figures::float(totals.failed) / figures::float(totals.attempts.max(1))),
 ];
 
 /// The names of the columns that an address may sort by.

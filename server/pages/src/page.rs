@@ -35,7 +35,7 @@ pub(super) fn timed_page(
             }
         }
     };
-    page_shell(title, path, view, &choice, body)
+    framed_page(title, path, view, (&Markup::default(), &choice), body)
 }
 
 /// A page about the present. Without scripts, the browser loads it again after `seconds`.
@@ -50,18 +50,9 @@ pub(super) fn reloading_page(
     framed_page(title, path, view, (&again, &Markup::default()), body)
 }
 
-/// A page without a choice of time, and without navigation.
-pub(super) fn bare_page(title: &str, view: &ReaderChoice, body: &Markup) -> Markup {
-    page_shell(title, "", view, &Markup::default(), body)
-}
-
-/// Like [`bare_page`], with navigation.
+/// A page without a choice of time; `path` is empty if it is none of the pages in the navigation.
 pub(super) fn plain_page(title: &str, path: &str, view: &ReaderChoice, body: &Markup) -> Markup {
-    page_shell(title, path, view, &Markup::default(), body)
-}
-
-fn page_shell(title: &str, path: &str, view: &ReaderChoice, choice: &Markup, body: &Markup) -> Markup {
-    framed_page(title, path, view, (&Markup::default(), choice), body)
+    framed_page(title, path, view, (&Markup::default(), &Markup::default()), body)
 }
 
 /// Puts `body` into the frame. `around` has what this page adds to the HTML head, and what it adds after the

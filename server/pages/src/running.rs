@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use plimsoll_proto::{measured, v1 as pb};
 
 use super::{
-    numbers::{bytes, cell, cores, count, millis},
+    figures::{bytes, cell, cores, count, millis},
     page::reloading_page,
     table::table,
     view::ReaderChoice,

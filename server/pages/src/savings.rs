@@ -7,7 +7,7 @@ use plimsoll_proto::{
 };
 
 use super::{
-    numbers::count,
+    figures::count,
     page::{card, empty_page, timed_page},
     view::ReaderChoice,
 };

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{page::bare_page, view::ReaderChoice};
+use super::{page::plain_page, view::ReaderChoice};
 
 /// An error page.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +37,6 @@ impl TroublePage<'_> {
                 a href=(view.link("/attempts", &[])) { "attempt" } "."
             }
         };
-        bare_page(self.title, &view, &body)
+        plain_page(self.title, "", &view, &body)
     }
 }

@@ -11,7 +11,6 @@ use super::{
     KeyKind, KeyValue, OfflineStore, OpenError, Snapshot, StoreError, StoreFiller, StoreSettings,
     archive::{ArchiveError, Packer, Unpacker},
 };
-#[cfg(feature = "postgres")]
 use super::{
     PostgresError, PostgresSettings,
     postgres::{DatabaseFiller, FillError},
@@ -39,11 +38,9 @@ pub enum BackupError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The database cannot be read or written.
-    #[cfg(feature = "postgres")]
     #[error(transparent)]
     Database(#[from] PostgresError),
     /// All of the store may be in the database, or nothing.
-    #[cfg(feature = "postgres")]
     #[error("{0}")]
     Unconfirmed(String),
     /// The restore stopped before its end; the data directory is incomplete.
@@ -203,7 +200,6 @@ pub fn restore(
 /// Creates a store in a database from an archive, in one transaction. Blocks.
 /// Errors: the database has a store, or the archive is incomplete, or the database refuses or is away. It then has nothing of the archive,
 /// but for [`BackupError::Unconfirmed`].
-#[cfg(feature = "postgres")]
 pub fn restore_into_database(
     archive: impl Read,
     settings: &PostgresSettings,

@@ -6,7 +6,7 @@ const CHECKSUM_BYTES: usize = 4;
 /// What is wrong with stored bytes, in words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Damage(pub(super) String);
+pub struct Damage(pub(super) String);
 
 impl Damage {
     /// An error with the description `what`.

@@ -1,5 +1,7 @@
 //! Decodes every entry of a store as the server would, and reports what cannot be decoded.
 
+use std::collections::BTreeMap;
+
 use plimsoll_core::domain::{
     Attempt, JobPod, Summary, Ticket, TicketNumbers, UpstreamServer, UpstreamTicket, Verdict,
 };
@@ -45,19 +47,13 @@ pub struct CheckFinding {
     pub reason: String,
 }
 
-/// Collects the parts of records, one joiner for each kind, and counts what can be decoded.
+/// Joins the parts of records, and counts what can be decoded.
 #[derive(Debug, Default)]
 pub(crate) struct Checker {
     /// Number of the store's last commit: no entry has a later version.
     last_commit: u64,
-    attempts: RecordJoiner,
-    summaries: RecordJoiner,
-    verdicts: RecordJoiner,
-    tickets: RecordJoiner,
-    pods: RecordJoiner,
-    numbers: RecordJoiner,
-    upstream_servers: RecordJoiner,
-    upstream_tickets: RecordJoiner,
+    /// The record of each kind whose parts are read, by the first byte of its keys.
+    joiners: BTreeMap<u8, RecordJoiner>,
     report: CheckReport,
     findings: Vec<CheckFinding>,
 }
@@ -75,7 +71,7 @@ pub async fn check_store(
     let mut after: Option<Vec<u8>> = None;
     loop {
         let (page, gap) = store.scan_past(&[], after.as_deref(), PageLimit::PAGE).await?;
-        after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+        after = page.next_after();
         for read in gap.map(Err).into_iter().chain(page.entries.into_iter().map(Ok)) {
             progress(checker.check(read, &mut on_finding));
         }
@@ -110,7 +106,9 @@ impl Checker {
 
     /// Checks the last record of each kind.
     pub(crate) fn finish(mut self, on_finding: impl FnMut(CheckFinding)) -> CheckReport {
-        self.finish_records();
+        for kind in KeyKind::ALL {
+            self.check_record(kind, None);
+        }
         self.report_findings(on_finding);
         self.report
     }
@@ -127,39 +125,38 @@ impl Checker {
                 format!("has version {version}, and commits have the numbers 1 to {last}"),
             );
         }
-        let first = entry.key.first().copied();
-        let is = |kind: KeyKind| first == Some(kind as u8);
         if keys::id_of(&entry.key).is_none() {
             return self.add_finding(&entry.key, "is not a key of this format".to_owned());
         }
-        if is(KeyKind::Attempt) {
-            let record = self.attempts.push::<Attempt>(entry);
-            self.report.open += count_records(record, &mut self.findings);
-        } else if is(KeyKind::Summary) {
-            let record = self.summaries.push::<Summary>(entry);
-            self.report.summaries += count_records(record, &mut self.findings);
-        } else if is(KeyKind::Verdict) {
-            let record = self.verdicts.push::<Verdict>(entry);
-            self.report.verdicts += count_records(record, &mut self.findings);
-        } else if is(KeyKind::Ticket) {
-            let record = self.tickets.push::<Ticket>(entry);
-            self.report.tickets += count_records(record, &mut self.findings);
-        } else if is(KeyKind::Pod) {
-            let record = self.pods.push::<JobPod>(entry);
-            count_records(record, &mut self.findings);
-        } else if is(KeyKind::Numbers) {
-            let record = self.numbers.push::<TicketNumbers>(entry);
-            count_records(record, &mut self.findings);
-        } else if is(KeyKind::UpstreamServer) {
-            let record = self.upstream_servers.push::<UpstreamServer>(entry);
-            count_records(record, &mut self.findings);
-        } else if is(KeyKind::UpstreamTicket) {
-            let record = self.upstream_tickets.push::<UpstreamTicket>(entry);
-            count_records(record, &mut self.findings);
-        } else if is(KeyKind::Fragment) || is(KeyKind::Block) {
-            self.check_chunk(entry);
-        } else {
-            self.add_finding(&entry.key, "is of a kind that is not known".to_owned());
+        match KeyKind::of(&entry.key) {
+            Some(kind) if kind.is_chunk() => self.check_chunk(entry),
+            Some(kind) => self.check_record(kind, Some(entry)),
+            None => self.add_finding(&entry.key, "is of a kind that is not known".to_owned()),
+        }
+    }
+
+    /// Adds a part to the records of its kind, or ends the last of them. Counts the record that ended.
+    fn check_record(&mut self, kind: KeyKind, part: Option<&KeyValue>) {
+        let joiner = self.joiners.entry(kind as u8).or_default();
+        let ended = match kind {
+            KeyKind::Attempt => next_record::<Attempt>(joiner, part),
+            KeyKind::Summary => next_record::<Summary>(joiner, part),
+            KeyKind::Verdict => next_record::<Verdict>(joiner, part),
+            KeyKind::Ticket => next_record::<Ticket>(joiner, part),
+            KeyKind::Pod => next_record::<JobPod>(joiner, part),
+            KeyKind::Numbers => next_record::<TicketNumbers>(joiner, part),
+            KeyKind::UpstreamServer => next_record::<UpstreamServer>(joiner, part),
+            KeyKind::UpstreamTicket => next_record::<UpstreamTicket>(joiner, part),
+            KeyKind::Fragment | KeyKind::Block => None,
+        };
+        let CheckReport { open, summaries, verdicts, tickets, .. } = &mut self.report;
+        match (ended, kind) {
+            (Some(Err(finding)), _) => self.findings.push(finding),
+            (Some(Ok(())), KeyKind::Attempt) => *open += 1,
+            (Some(Ok(())), KeyKind::Summary) => *summaries += 1,
+            (Some(Ok(())), KeyKind::Verdict) => *verdicts += 1,
+            (Some(Ok(())), KeyKind::Ticket) => *tickets += 1,
+            _ => {}
         }
     }
 
@@ -175,17 +172,6 @@ impl Checker {
         }
     }
 
-    fn finish_records(&mut self) {
-        self.report.open += count_records(self.attempts.finish::<Attempt>(), &mut self.findings);
-        self.report.summaries += count_records(self.summaries.finish::<Summary>(), &mut self.findings);
-        self.report.tickets += count_records(self.tickets.finish::<Ticket>(), &mut self.findings);
-        self.report.verdicts += count_records(self.verdicts.finish::<Verdict>(), &mut self.findings);
-        count_records(self.pods.finish::<JobPod>(), &mut self.findings);
-        count_records(self.numbers.finish::<TicketNumbers>(), &mut self.findings);
-        count_records(self.upstream_servers.finish::<UpstreamServer>(), &mut self.findings);
-        count_records(self.upstream_tickets.finish::<UpstreamTicket>(), &mut self.findings);
-    }
-
     fn report_findings(&mut self, on_finding: impl FnMut(CheckFinding)) {
         self.report.damaged += self.findings.len() as u64;
         self.findings.drain(..).for_each(on_finding);
@@ -196,17 +182,14 @@ impl Checker {
     }
 }
 
-/// Returns 1 for a readable record; adds a damaged one to `flaws`, and returns 0.
-fn count_records<T: Record>(
-    record: Option<crate::envelope::JoinedRecord<T>>,
-    flaws: &mut Vec<CheckFinding>,
-) -> u64 {
-    match record {
-        Some((_, Ok(_))) => 1,
-        Some((key, Err(damage))) => {
-            flaws.push(CheckFinding { key: keys::text(&key), reason: damage.0 });
-            0
-        }
-        None => 0,
-    }
+/// Adds a part, or ends the last record. The record that this ended; if it is damaged, why.
+fn next_record<T: Record>(
+    joiner: &mut RecordJoiner,
+    part: Option<&KeyValue>,
+) -> Option<Result<(), CheckFinding>> {
+    let (key, record) = match part {
+        Some(part) => joiner.push::<T>(part),
+        None => joiner.finish(),
+    }?;
+    Some(record.map(|_| ()).map_err(|damage| CheckFinding { key: keys::text(&key), reason: damage.0 }))
 }

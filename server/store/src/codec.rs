@@ -1,11 +1,16 @@
 //! Encodings of a record's payload: JSON, or numbered fields ([`super::packed_summary`]).
 
+use std::borrow::Cow;
+
 use plimsoll_core::domain::{
-    Attempt, JobPod, Ticket, TicketNumbers, UpstreamServer, UpstreamTicket, Verdict,
+    Attempt, JobPod, Summary, Ticket, TicketNumbers, UpstreamServer, UpstreamTicket, Verdict,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::bytes::Damage;
+use super::{
+    bytes::Damage,
+    keys::{KeyKind, NUMBERS_PART},
+};
 
 /// A record as JSON: any tool can read it, and fields can be added.
 const JSON_CODEC: u8 = 1;
@@ -13,13 +18,22 @@ const JSON_CODEC: u8 = 1;
 pub(super) const FIELDS_CODEC: u8 = 2;
 
 /// A type stored as a record.
-pub(super) trait Record: Sized {
+pub trait Record: Sized {
+    /// Kind of the record's key.
+    const KIND: KeyKind;
+
     /// Appends the codec byte and the payload.
     /// Errors: Names the reason if the value cannot be encoded.
     fn pack(&self, out: &mut Vec<u8>) -> Result<(), String>;
 
     /// Reads the output of [`Self::pack`].
     fn unpack(codec: u8, payload: &[u8]) -> Result<Self, Damage>;
+}
+
+/// A record with a key that follows from its content.
+pub trait KeyedRecord: Record {
+    /// The part of the key between the kind and the byte that ends an id.
+    fn key_id(&self) -> Cow<'_, str>;
 }
 
 /// Appends the JSON form.
@@ -43,8 +57,10 @@ pub(super) fn unknown_codec(codec: u8) -> Damage {
 }
 
 macro_rules! json_record {
-    ($($name:ty),+) => {$(
+    ($($name:ty: $kind:ident,)+) => {$(
         impl Record for $name {
+            const KIND: KeyKind = KeyKind::$kind;
+
             fn pack(&self, out: &mut Vec<u8>) -> Result<(), String> {
                 pack_json(self, out)
             }
@@ -56,4 +72,32 @@ macro_rules! json_record {
     )+};
 }
 
-json_record!(Attempt, JobPod, Ticket, TicketNumbers, UpstreamServer, UpstreamTicket, Verdict);
+json_record! {
+    Attempt: Attempt,
+    JobPod: Pod,
+    Ticket: Ticket,
+    TicketNumbers: Numbers,
+    UpstreamServer: UpstreamServer,
+    UpstreamTicket: UpstreamTicket,
+    Verdict: Verdict,
+}
+
+macro_rules! keyed_record {
+    ($($name:ty: $record:ident => $id:expr,)+) => {$(
+        impl KeyedRecord for $name {
+            fn key_id(&self) -> Cow<'_, str> {
+                let $record = self;
+                $id.into()
+            }
+        }
+    )+};
+}
+
+keyed_record! {
+    Attempt: attempt => attempt.id.as_str(),
+    Summary: summary => summary.attempt.as_str(),
+    Ticket: ticket => ticket.id.as_str(),
+    TicketNumbers: _numbers => NUMBERS_PART,
+    UpstreamServer: server => server.key(),
+    UpstreamTicket: ticket => ticket.key(),
+}

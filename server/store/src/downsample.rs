@@ -29,7 +29,7 @@ pub struct SealedBlocks {
 pub async fn blocks_after(store: &Store, after: Option<&[u8]>) -> Result<SealedBlocks, StoreError> {
     // a range of keys that cannot be read is skipped, with the blocks in it
     let (page, _gap) = store.scan_past(&KeyKind::Block.prefix(), after, PAGE_OF_BLOCKS).await?;
-    let next = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+    let next = page.next_after();
     let owned = |entry: KeyValue| keys::id_of(&entry.key).map(|id| (id, entry));
     Ok(SealedBlocks { blocks: page.entries.into_iter().filter_map(owned).collect(), next })
 }

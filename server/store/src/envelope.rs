@@ -179,10 +179,13 @@ mod tests {
     use super::*;
     use crate::{
         codec,
+        keys::KeyKind,
         kv::{VersionedValue, WriteOp},
     };
 
     impl Record for String {
+        const KIND: KeyKind = KeyKind::Summary;
+
         fn pack(&self, out: &mut Vec<u8>) -> Result<(), String> {
             codec::pack_json(self, out)
         }

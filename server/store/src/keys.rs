@@ -1,6 +1,6 @@
 //! The keys of `FORMAT.md`: a kind, an attempt's id, 0x00, and a suffix that distinguishes the entries of one id.
 
-use plimsoll_core::domain::{AttemptId, TicketId};
+use plimsoll_core::domain::AttemptId;
 
 use super::errors::KeyText;
 
@@ -35,20 +35,22 @@ pub enum KeyKind {
 }
 
 impl KeyKind {
+    /// All kinds.
+    pub(super) const ALL: [Self; 10] = [
+        Self::Attempt,
+        Self::Fragment,
+        Self::Block,
+        Self::Numbers,
+        Self::Pod,
+        Self::UpstreamServer,
+        Self::Summary,
+        Self::Ticket,
+        Self::UpstreamTicket,
+        Self::Verdict,
+    ];
+
     pub(super) fn of(key: &[u8]) -> Option<Self> {
-        let all = [
-            Self::Attempt,
-            Self::Fragment,
-            Self::Block,
-            Self::Numbers,
-            Self::Pod,
-            Self::UpstreamServer,
-            Self::Summary,
-            Self::Ticket,
-            Self::UpstreamTicket,
-            Self::Verdict,
-        ];
-        all.into_iter().find(|kind| key.first() == Some(&(*kind as u8)))
+        Self::ALL.into_iter().find(|kind| key.first() == Some(&(*kind as u8)))
     }
 
     /// Whether entries of this kind are chunks of samples; the others are parts of records.
@@ -78,9 +80,14 @@ impl KeyKind {
 
     /// Prefix of all entries of this kind for `id`.
     pub fn prefix_of(self, id: &AttemptId) -> Vec<u8> {
-        let mut key = Vec::with_capacity(id.as_str().len() + 11);
+        self.key_of(id.as_str())
+    }
+
+    /// Common prefix of the entries of this kind for an id of any sort.
+    pub(super) fn key_of(self, id: &str) -> Vec<u8> {
+        let mut key = Vec::with_capacity(id.len() + 11);
         key.push(self as u8);
-        key.extend_from_slice(id.as_str().as_bytes());
+        key.extend_from_slice(id.as_bytes());
         key.push(ID_END);
         key
     }
@@ -93,23 +100,8 @@ pub(super) fn chunk(kind: KeyKind, id: &AttemptId, start: u64) -> Vec<u8> {
     key
 }
 
-/// Common prefix of the parts of a ticket's record.
-pub(super) fn ticket(id: &TicketId) -> Vec<u8> {
-    [&[KeyKind::Ticket as u8], id.as_str().as_bytes(), &[ID_END]].concat()
-}
-
-/// Common prefix of the parts of a record of a server upstream, or of a ticket there.
-pub(super) fn upstream_prefix(kind: KeyKind, id: &str) -> Vec<u8> {
-    [&[kind as u8], id.as_bytes(), &[ID_END]].concat()
-}
-
 /// Takes the place of an id in the key of the ticket numbers.
 pub(super) const NUMBERS_PART: &str = "tickets";
-
-/// Common prefix of the keys of the ticket numbers' record.
-pub(super) fn numbers_prefix() -> Vec<u8> {
-    [&[KeyKind::Numbers as u8], NUMBERS_PART.as_bytes(), &[ID_END]].concat()
-}
 
 /// The first sequence number of a chunk, from the end of its key.
 pub(super) fn start_of(key: &[u8]) -> Option<u64> {

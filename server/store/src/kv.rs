@@ -97,6 +97,13 @@ pub struct ScanPage {
     pub more: bool,
 }
 
+impl ScanPage {
+    /// Key after which the next page starts; `None` if this is the last page.
+    pub fn next_after(&self) -> Option<Vec<u8>> {
+        self.entries.last().filter(|_| self.more).map(|last| last.key.clone())
+    }
+}
+
 /// Progress of a delete that removes a limited number of entries at a time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeleteProgress {

@@ -2,7 +2,7 @@
 //!
 //! The crate has two layers. The lower layer is [`Store`]: ordered keys and values of bytes, with atomic
 //! commits that are on disk when they return. It keeps them in files ([`SledStore`]), in a PostgreSQL database
-//! (`PostgresStore`) or in memory ([`MemoryStore`], for tests). The upper layer works on each: records ([`put_summary`], [`load_summaries`]
+//! ([`PostgresStore`]) or in memory ([`MemoryStore`], for tests). The upper layer works on each: records ([`put`], [`load()`]
 //! ..), samples ([`append_fragment`], [`read_series`] ..) and the conversion between them ([`compact_samples`],
 //! [`seal`], [`sweep_late_fragments`]). Only the module `sled` uses sled, only `postgres` the client library of PostgreSQL.
 //!
@@ -38,7 +38,6 @@ mod memory;
 mod packed_page;
 mod packed_summary;
 mod packing_threads;
-#[cfg(feature = "postgres")]
 mod postgres;
 mod range_end;
 mod records;
@@ -49,11 +48,12 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 pub mod threads;
-mod upstream;
 
 pub use bounds::{BATCH_BYTES, BATCH_OPERATIONS, MAX_KEY, MAX_VALUE};
+pub use bytes::Damage;
 pub use check::{CheckFinding, CheckReport, check_store};
 pub use chunk::SampleRun;
+pub use codec::{KeyedRecord, Record};
 pub use committing::PendingCommit;
 pub use downsample::{SealedBlocks, blocks_after, downsampled, last_elapsed, replace_block};
 pub use envelope::{MAX_RECORD, RecordError};
@@ -63,19 +63,14 @@ pub use kv::{
     Batch, CommitReceipt, DeleteProgress, KeyValue, PAGE_BYTES, PAGE_ITEMS, PageLimit, ScanPage,
     StoreIdentity, StoreMode, StoreStatus, UnreadableRange, VersionedValue, WriteOp,
 };
-pub use load::{
-    LoadReport, each_summary, load_pods, load_summaries, load_summaries_past_damage, load_tickets,
-    load_verdicts,
-};
+pub use load::{LoadReport, each_summary, load, load_past_damage};
 pub use memory::MemoryStore;
 use packed_page::PackedPage;
-#[cfg(feature = "postgres")]
 pub use postgres::{DatabaseReport, DatabaseView, PostgresError, PostgresSettings, PostgresStore};
 pub use records::{
-    SealError, VERDICTS_ON_ATTEMPT, change_verdicts, delete_attempt, delete_pod, delete_ticket, ended_after,
-    forget_attempt, forget_verdicts, forget_verdicts_if, forget_verdicts_on, have_samples, judged_after,
-    open_attempts, put_attempt, put_pod, put_summary, put_ticket, put_ticket_numbers, put_verdict,
-    read_summary, read_ticket_numbers, read_verdict, read_verdicts,
+    SealError, VERDICTS_ON_ATTEMPT, change_verdicts, delete_pod, delete_ticket, forget_attempt,
+    forget_verdicts, forget_verdicts_if, forget_verdicts_on, have_samples, ids_after, open_attempts, put,
+    put_pod, put_verdict, read_summary, read_ticket_numbers, read_verdict, read_verdicts, remove,
 };
 pub use seal::{CompactedSamples, compact_samples, compact_samples_up_to, seal, sweep_late_fragments};
 pub use series::{SeriesExtent, SeriesRead, append_fragment, each_run, each_run_past_damage, read_series};
@@ -84,12 +79,7 @@ pub use sled::{
     StoreFiller, StoreSettings, bytes_below, repair, store_id_at, store_id_of, syncs,
 };
 pub use snapshot::Snapshot;
-#[cfg(feature = "postgres")]
 use tokio_util::sync::CancellationToken;
-pub use upstream::{
-    delete_upstream_server, delete_upstream_ticket, load_upstream_servers, load_upstream_tickets,
-    put_upstream_server, put_upstream_ticket,
-};
 
 /// A store of ordered keys and values of bytes. It is cheap to clone, and clones share the store.
 #[derive(Debug, Clone)]
@@ -97,10 +87,8 @@ pub enum Store {
     /// A store in files.
     Sled(SledStore),
     /// A store in a PostgreSQL database.
-    #[cfg(feature = "postgres")]
     Postgres(PostgresStore),
     /// A store in a PostgreSQL database as it was at one moment, which is only read.
-    #[cfg(feature = "postgres")]
     View(DatabaseView),
     /// A store in memory, for tests.
     Memory(MemoryStore),
@@ -118,7 +106,6 @@ impl Store {
     ///
     /// # Errors
     /// The error names the setting and says what to do.
-    #[cfg(feature = "postgres")]
     pub fn open_postgres(settings: &PostgresSettings) -> Result<Self, PostgresError> {
         PostgresStore::open(settings).map(Self::Postgres)
     }
@@ -126,7 +113,6 @@ impl Store {
     /// Opens a store in a PostgreSQL database, but waits while another server has it open: until that one closes it, or has not beaten for
     /// six seconds. `on_holder` gets the address and the start of that server. `None` once `stop` is cancelled: the store is free for others.
     /// Errors: the error names the setting and says what to do.
-    #[cfg(feature = "postgres")]
     pub async fn open_postgres_when_free(
         settings: &PostgresSettings,
         on_holder: impl Fn(&str) + Send + 'static,
@@ -138,7 +124,6 @@ impl Store {
     /// Opens a store in a PostgreSQL database as it is now, to read it: commits are refused, and a server goes on writing. Until it is
     /// dropped, the database keeps what is replaced.
     /// Errors: there is no store, or it cannot be read; the text names the setting and says what to do.
-    #[cfg(feature = "postgres")]
     pub async fn view_postgres(settings: &PostgresSettings) -> Result<Self, PostgresError> {
         DatabaseView::open(settings).await.map(Self::View)
     }
@@ -160,9 +145,7 @@ impl Store {
     pub async fn begin(&self, batch: Batch) -> Result<PendingCommit, CommitError> {
         match self {
             Self::Sled(store) => store.begin(batch).await,
-            #[cfg(feature = "postgres")]
             Self::Postgres(store) => store.begin(batch).await,
-            #[cfg(feature = "postgres")]
             Self::View(_) => Err(CommitError::Unavailable("this view of the store is only read".to_owned())),
             Self::Memory(store) => Ok(PendingCommit::already_ended(store.commit(batch))),
         }
@@ -172,9 +155,7 @@ impl Store {
     pub async fn get(&self, key: &[u8]) -> Result<Option<VersionedValue>, StoreError> {
         match self {
             Self::Sled(store) => store.get(key.to_vec()).await,
-            #[cfg(feature = "postgres")]
             Self::Postgres(store) => store.get(key).await,
-            #[cfg(feature = "postgres")]
             Self::View(view) => view.get(key).await,
             Self::Memory(store) => Ok(store.get(key)),
         }
@@ -184,9 +165,7 @@ impl Store {
     pub async fn holds(&self, prefixes: Vec<Vec<u8>>) -> Result<Vec<bool>, StoreError> {
         match self {
             Self::Sled(store) => store.holds(prefixes).await,
-            #[cfg(feature = "postgres")]
             Self::Postgres(store) => store.holds(prefixes).await,
-            #[cfg(feature = "postgres")]
             Self::View(view) => view.holds(&prefixes).await,
             Self::Memory(store) => Ok(prefixes.iter().map(|prefix| store.holds(prefix)).collect()),
         }
@@ -202,9 +181,7 @@ impl Store {
     ) -> Result<ScanPage, StoreError> {
         match self {
             Self::Sled(store) => store.scan(prefix.to_vec(), after.map(<[u8]>::to_vec), limit).await,
-            #[cfg(feature = "postgres")]
             Self::Postgres(store) => store.scan(prefix, after, limit).await,
-            #[cfg(feature = "postgres")]
             Self::View(view) => view.scan(prefix, after, limit).await,
             Self::Memory(store) => Ok(store.scan(prefix, after, limit)),
         }
@@ -220,9 +197,7 @@ impl Store {
     ) -> Result<PackedPage, StoreError> {
         match self {
             Self::Sled(store) => store.scan_packed(prefix.to_vec(), after.map(<[u8]>::to_vec), limit).await,
-            #[cfg(feature = "postgres")]
             Self::Postgres(store) => store.scan_packed(prefix, after, limit).await,
-            #[cfg(feature = "postgres")]
             Self::View(view) => Ok(view.scan(prefix, after, limit).await?.into()),
             Self::Memory(store) => Ok(store.scan(prefix, after, limit).into()),
         }
@@ -237,9 +212,7 @@ impl Store {
     ) -> Result<(ScanPage, Option<UnreadableRange>), StoreError> {
         match self {
             Self::Sled(store) => store.scan_past(prefix.to_vec(), after.map(<[u8]>::to_vec), limit).await,
-            #[cfg(feature = "postgres")]
             Self::Postgres(store) => Ok((store.scan(prefix, after, limit).await?, None)),
-            #[cfg(feature = "postgres")]
             Self::View(view) => view.scan_past(prefix, after, limit).await,
             Self::Memory(store) => Ok((store.scan(prefix, after, limit), None)),
         }
@@ -267,9 +240,7 @@ impl Store {
     pub fn status(&self) -> StoreStatus {
         match self {
             Self::Sled(store) => store.status(),
-            #[cfg(feature = "postgres")]
             Self::Postgres(store) => store.status(),
-            #[cfg(feature = "postgres")]
             Self::View(view) => view.status(),
             Self::Memory(store) => store.status(),
         }
@@ -280,9 +251,7 @@ impl Store {
     pub async fn snapshot(&self) -> Result<Snapshot, StoreError> {
         match self {
             Self::Sled(store) => store.snapshot().await.map(Snapshot::of_files),
-            #[cfg(feature = "postgres")]
             Self::Postgres(store) => store.snapshot().await.map(Snapshot::of_database),
-            #[cfg(feature = "postgres")]
             Self::View(view) => Ok(Snapshot::of_view(view.clone())),
             Self::Memory(store) => Ok(Snapshot::of_memory(store.entries())),
         }
@@ -292,9 +261,7 @@ impl Store {
     pub async fn close(&self) -> Result<(), StoreError> {
         match self {
             Self::Sled(store) => store.close().await,
-            #[cfg(feature = "postgres")]
             Self::Postgres(store) => store.close().await,
-            #[cfg(feature = "postgres")]
             Self::View(_) => Ok(()),
             Self::Memory(store) => store.close(),
         }

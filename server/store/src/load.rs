@@ -3,7 +3,7 @@
 //! A damaged record is logged with its key, counted and skipped, and so is a range of keys that the engine
 //! cannot read: one bad sector must not keep a server from starting.
 
-use plimsoll_core::domain::{JobPod, Summary, Ticket, Verdict};
+use plimsoll_core::domain::Summary;
 use tokio::{sync::mpsc, task::JoinError};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
@@ -33,15 +33,16 @@ pub struct LoadReport {
     pub unreadable: u64,
 }
 
-/// Passes every summary to `take`, sorted by id.
-pub async fn load_summaries(
+/// Passes every record of its type to `take`, sorted by key. A range of keys that cannot be read is logged.
+/// Errors: the store cannot be read at all.
+pub async fn load<T: Record + Send + 'static>(
     store: &Store,
-    take: impl FnMut(Summary) + Send,
+    take: impl FnMut(T) + Send,
 ) -> Result<LoadReport, StoreError> {
-    load(store, KeyKind::Summary, take, &mut log_unreadable).await
+    load_past_damage(store, take, log_unreadable).await
 }
 
-/// Like [`load_summaries`], but faster, for the start of a server, which mostly reads summaries. It decodes on
+/// Like [`load`] of summaries, but faster, for the start of a server, which mostly reads summaries. It decodes on
 /// a thread that may block, with one allocation for each page and one summary that is reused: to allocate a
 /// summary takes longer than to read it.
 pub async fn each_summary(
@@ -155,52 +156,20 @@ impl LoadReport {
     }
 }
 
-/// Like [`load_summaries`]; passes each range of keys that cannot be read to `gap`, and continues after it.
-pub async fn load_summaries_past_damage(
+/// Like [`load`]; passes each range of keys that cannot be read to `on_unreadable`, and continues after it.
+pub async fn load_past_damage<T: Record + Send + 'static>(
     store: &Store,
-    take: impl FnMut(Summary) + Send,
-    mut gap: impl FnMut(UnreadableRange) + Send,
+    mut take: impl FnMut(T) + Send,
+    mut on_unreadable: impl FnMut(UnreadableRange) + Send,
 ) -> Result<LoadReport, StoreError> {
-    load(store, KeyKind::Summary, take, &mut gap).await
-}
-
-/// Passes every verdict to `take`, sorted by attempt id.
-pub async fn load_verdicts(
-    store: &Store,
-    take: impl FnMut(Verdict) + Send,
-) -> Result<LoadReport, StoreError> {
-    load(store, KeyKind::Verdict, take, &mut log_unreadable).await
-}
-
-/// Passes every open ticket to `take`, sorted by id.
-pub async fn load_tickets(store: &Store, take: impl FnMut(Ticket) + Send) -> Result<LoadReport, StoreError> {
-    load(store, KeyKind::Ticket, take, &mut log_unreadable).await
-}
-
-/// Passes the pod sizes of each CI job to `take`, sorted by job.
-pub async fn load_pods(store: &Store, take: impl FnMut(JobPod) + Send) -> Result<LoadReport, StoreError> {
-    load(store, KeyKind::Pod, take, &mut log_unreadable).await
-}
-
-/// Passes every record of a kind to `take`, sorted by key, and every unreadable range of keys to `on_unreadable`.
-pub(super) async fn load<T, F>(
-    store: &Store,
-    kind: KeyKind,
-    mut take: F,
-    on_unreadable: &mut (dyn FnMut(UnreadableRange) + Send),
-) -> Result<LoadReport, StoreError>
-where
-    T: Record + Send + 'static,
-    F: FnMut(T) + Send,
-{
     let (mut loaded, mut unreadable) = (LoadReport::default(), 0);
     let mut accept = |joined: JoinedRecord<T>| loaded.count_record(joined, &mut take);
-    let (prefix, mut joiner, mut before) = (kind.prefix(), RecordJoiner::default(), Vec::new());
+    let (prefix, mut joiner, mut before) = (T::KIND.prefix(), RecordJoiner::default(), Vec::new());
     let (mut page, mut gap) = store.scan_past(&prefix, None, PageLimit::PAGE).await?;
     loop {
         unreadable += u64::from(gap.is_some());
-        gap.take().map(&mut *on_unreadable).unwrap_or_default();
-        let after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+        gap.take().map(&mut on_unreadable).unwrap_or_default();
+        let after = page.next_after();
         // three stages overlap: reading the next page, decoding this page, and using the records of the page
         // before
         let next = after.map(|after| {

@@ -19,6 +19,7 @@ pub(super) use reused::SummaryDecoder;
 use super::{
     bytes::Damage,
     codec::{self, FIELDS_CODEC, Record},
+    keys::KeyKind,
 };
 
 /// The stored number of a value is its position in this list, counted from 1: append new values at the end.
@@ -139,6 +140,8 @@ struct Packed {
 }
 
 impl Record for Summary {
+    const KIND: KeyKind = KeyKind::Summary;
+
     fn pack(&self, out: &mut Vec<u8>) -> Result<(), String> {
         out.push(FIELDS_CODEC);
         Packed::of(self).encode(out).map_err(|error| error.to_string())

@@ -4,16 +4,16 @@
 
 use std::{collections::HashSet, hash::BuildHasher};
 
-use plimsoll_core::domain::{Attempt, AttemptId, JobPod, Summary, Ticket, TicketId, TicketNumbers, Verdict};
+use plimsoll_core::domain::{Attempt, AttemptId, JobPod, Summary, TicketId, TicketNumbers, Verdict};
 
 use super::{
     Store,
-    codec::Record,
+    codec::{KeyedRecord, Record},
     envelope::{self, JoinedRecord, RecordError, RecordJoiner},
     errors::{CommitError, StoreError},
     keys::{self, KeyKind},
     kv::{Batch, PageLimit},
-    load::{load, log_unreadable},
+    load::load,
 };
 
 /// Why an attempt could not be sealed. Steps that were committed remain; sealing may be repeated.
@@ -36,19 +36,16 @@ pub const VERDICTS_ON_ATTEMPT: usize = 1024;
 /// Most entries that one step reads or removes.
 const ENTRIES_A_STEP: PageLimit = PageLimit { items: 64, bytes: 256 << 10 };
 
-/// Adds the record of an open attempt.
-pub fn put_attempt(batch: &mut Batch, attempt: &Attempt) -> Result<(), RecordError> {
-    envelope::put(batch, &KeyKind::Attempt.prefix_of(&attempt.id), attempt)
+/// Adds a record, or replaces the one with its key.
+/// Errors: it is too large, or cannot be encoded.
+pub fn put<T: KeyedRecord>(batch: &mut Batch, record: &T) -> Result<(), RecordError> {
+    envelope::put(batch, &T::KIND.key_of(&record.key_id()), record)
 }
 
-/// Removes the record of an attempt that is no longer open.
-pub fn delete_attempt(batch: &mut Batch, attempt: &Attempt) -> Result<(), RecordError> {
-    envelope::delete(batch, &KeyKind::Attempt.prefix_of(&attempt.id), attempt)
-}
-
-/// Adds a summary.
-pub fn put_summary(batch: &mut Batch, summary: &Summary) -> Result<(), RecordError> {
-    envelope::put(batch, &KeyKind::Summary.prefix_of(&summary.attempt), summary)
+/// Removes a record.
+/// Errors: it is too large, or cannot be encoded.
+pub fn remove<T: KeyedRecord>(batch: &mut Batch, record: &T) -> Result<(), RecordError> {
+    envelope::delete(batch, &T::KIND.key_of(&record.key_id()), record)
 }
 
 /// Adds the verdict for the question with this fingerprint.
@@ -56,25 +53,15 @@ pub fn put_verdict(batch: &mut Batch, fingerprint: u64, verdict: &Verdict) -> Re
     envelope::put(batch, &keys::verdict(&verdict.attempt, fingerprint), verdict)
 }
 
-/// Adds an open ticket.
-pub fn put_ticket(batch: &mut Batch, ticket: &Ticket) -> Result<(), RecordError> {
-    envelope::put(batch, &keys::ticket(&ticket.id), ticket)
-}
-
 /// Removes a ticket that is no longer open. The texts of a ticket are limited, so its record always has one
 /// part.
 pub fn delete_ticket(batch: &mut Batch, id: &TicketId) {
-    batch.delete([keys::ticket(id).as_slice(), &[0]].concat());
-}
-
-/// Adds the record of the numbers that were used as ticket ids.
-pub fn put_ticket_numbers(batch: &mut Batch, numbers: &TicketNumbers) -> Result<(), RecordError> {
-    envelope::put(batch, &keys::numbers_prefix(), numbers)
+    batch.delete([KeyKind::Ticket.key_of(id.as_str()).as_slice(), &[0]].concat());
 }
 
 /// Reads the record of the numbers that were used as ticket ids.
 pub async fn read_ticket_numbers(store: &Store) -> Result<TicketNumbers, StoreError> {
-    Ok(read(store, keys::numbers_prefix()).await?.unwrap_or_default())
+    Ok(read(store, KeyKind::Numbers.key_of(keys::NUMBERS_PART)).await?.unwrap_or_default())
 }
 
 /// Adds the sizes of a CI job's pod.
@@ -107,20 +94,9 @@ pub async fn read_verdict(
 
 /// The verdicts on an attempt, at most [`VERDICTS_ON_ATTEMPT`], the newest last. Damaged verdicts are skipped.
 pub async fn read_verdicts(store: &Store, id: &AttemptId) -> Result<Vec<Verdict>, StoreError> {
-    let (prefix, mut after, mut joiner) =
-        (KeyKind::Verdict.prefix_of(id), None::<Vec<u8>>, RecordJoiner::default());
-    let mut verdicts: Vec<JoinedRecord<Verdict>> = Vec::new();
-    while verdicts.len() < VERDICTS_ON_ATTEMPT {
-        let page = store.scan(&prefix, after.as_deref(), PageLimit::PAGE).await?;
-        verdicts.extend(page.entries.iter().filter_map(|entry| joiner.push(entry)));
-        after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
-        if after.is_none() {
-            verdicts.extend(joiner.finish());
-            break;
-        }
-    }
-    let verdicts = verdicts.into_iter().filter_map(|(_, verdict)| verdict.ok());
-    let mut verdicts: Vec<Verdict> = verdicts.take(VERDICTS_ON_ATTEMPT).collect();
+    let read = readable_verdicts(store, id, VERDICTS_ON_ATTEMPT).await?;
+    let mut verdicts: Vec<Verdict> = read.into_iter().map(|(_, verdict)| verdict).collect();
+    verdicts.truncate(VERDICTS_ON_ATTEMPT);
     verdicts.sort_by_key(|verdict| verdict.given_unix_ms);
     Ok(verdicts)
 }
@@ -133,7 +109,7 @@ pub async fn change_verdicts(
     mut change: impl FnMut(&mut Verdict) -> bool,
 ) -> Result<Vec<Verdict>, SealError> {
     let mut changed = Vec::new();
-    for (key, old) in readable_verdicts(store, id).await? {
+    for (key, old) in readable_verdicts(store, id, usize::MAX).await? {
         let mut new = old.clone();
         if change(&mut new) {
             let mut batch = Batch::default();
@@ -145,40 +121,31 @@ pub async fn change_verdicts(
     Ok(changed)
 }
 
-/// The readable verdicts on one attempt, each with its key. Damaged verdicts are skipped.
-async fn readable_verdicts(store: &Store, id: &AttemptId) -> Result<Vec<(Vec<u8>, Verdict)>, StoreError> {
+/// The readable verdicts on one attempt, each with its key. Damaged verdicts are skipped. Once `most` were read, no further page is.
+async fn readable_verdicts(
+    store: &Store,
+    id: &AttemptId,
+    most: usize,
+) -> Result<Vec<(Vec<u8>, Verdict)>, StoreError> {
     let (prefix, mut after, mut joiner) =
         (KeyKind::Verdict.prefix_of(id), None::<Vec<u8>>, RecordJoiner::default());
     let mut read: Vec<JoinedRecord<Verdict>> = Vec::new();
     loop {
         let page = store.scan(&prefix, after.as_deref(), PageLimit::PAGE).await?;
-        after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+        after = page.next_after();
         read.extend(page.entries.iter().filter_map(|entry| joiner.push(entry)));
         if after.is_none() {
             read.extend(joiner.finish());
+        }
+        if after.is_none() || read.len() >= most {
             return Ok(read.into_iter().filter_map(|(key, verdict)| Some((key, verdict.ok()?))).collect());
         }
     }
 }
 
-/// A page of ids of ended attempts, sorted, from the first key after `after` on; and the key after which the
+/// A page of ids of attempts that have entries of a kind, sorted, from the first key after `after` on; and the key after which the
 /// next page starts, `None` at the end. The next page may repeat the last id.
-pub async fn ended_after(
-    store: &Store,
-    after: Option<&[u8]>,
-) -> Result<(Vec<AttemptId>, Option<Vec<u8>>), StoreError> {
-    ids_after(store, KeyKind::Summary, after).await
-}
-
-/// Like [`ended_after`], for attempts that have verdicts, ended or not.
-pub async fn judged_after(
-    store: &Store,
-    after: Option<&[u8]>,
-) -> Result<(Vec<AttemptId>, Option<Vec<u8>>), StoreError> {
-    ids_after(store, KeyKind::Verdict, after).await
-}
-
-async fn ids_after(
+pub async fn ids_after(
     store: &Store,
     kind: KeyKind,
     after: Option<&[u8]>,
@@ -187,7 +154,7 @@ async fn ids_after(
     let (page, _gap) = store.scan_past(&kind.prefix(), after, ENTRIES_A_STEP).await?;
     let mut ids: Vec<AttemptId> = page.entries.iter().filter_map(|entry| keys::id_of(&entry.key)).collect();
     ids.dedup();
-    Ok((ids, page.entries.last().filter(|_| page.more).map(|last| last.key.clone())))
+    Ok((ids, page.next_after()))
 }
 
 /// Removes all entries of an attempt, the summary last. Not atomic: after an interruption the summary remains,
@@ -212,7 +179,7 @@ pub async fn forget_verdicts_if(
     id: &AttemptId,
     is_meant: impl Fn(&Verdict) -> bool,
 ) -> Result<usize, SealError> {
-    let all = readable_verdicts(store, id).await?;
+    let all = readable_verdicts(store, id, usize::MAX).await?;
     let meant: Vec<Vec<u8>> =
         all.into_iter().filter(|(_, verdict)| is_meant(verdict)).map(|(key, _)| key).collect();
     for key in &meant {
@@ -229,7 +196,7 @@ pub async fn forget_verdicts<S: BuildHasher>(
     let (mut after, mut removed) = (None::<Vec<u8>>, 0);
     loop {
         let page = store.scan(&KeyKind::Verdict.prefix(), after.as_deref(), PageLimit::PAGE).await?;
-        after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+        after = page.next_after();
         let mut batch = Batch::default();
         for entry in page.entries {
             if keys::id_of(&entry.key).is_some_and(|id| ids.contains(&id)) {
@@ -256,7 +223,7 @@ pub async fn have_samples(store: &Store, ids: &[&AttemptId]) -> Result<Vec<bool>
 /// The attempts that have not ended.
 pub async fn open_attempts(store: &Store) -> Result<Vec<Attempt>, StoreError> {
     let mut attempts = Vec::new();
-    load(store, KeyKind::Attempt, |attempt| attempts.push(attempt), &mut log_unreadable).await?;
+    load(store, |attempt| attempts.push(attempt)).await?;
     Ok(attempts)
 }
 

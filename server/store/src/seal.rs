@@ -105,8 +105,8 @@ pub async fn seal(store: &Store, attempt: &Attempt, summary: &Summary) -> Result
             store.commit(batch).await?;
             continue;
         }
-        records::put_summary(&mut batch, summary)?;
-        records::delete_attempt(&mut batch, attempt)?;
+        records::put(&mut batch, summary)?;
+        records::remove(&mut batch, attempt)?;
         return Ok(store.commit(batch).await?);
     }
 }

@@ -139,7 +139,7 @@ async fn each_page(
             }
             page => page?,
         };
-        after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+        after = page.next_after();
         take(page.entries);
         if after.is_none() {
             return Ok(());

@@ -1,14 +1,12 @@
 //! A snapshot of a store, whatever the engine.
 
-use ulid::Ulid;
-
-#[cfg(feature = "postgres")]
 use super::postgres::{DatabaseSnapshot, DatabaseView, ViewPages};
 use super::{
     errors::StoreError,
     kv::{KeyValue, StoreIdentity},
     sled::{EngineSnapshot, FORMAT_VERSION},
 };
+use ulid::Ulid;
 
 /// All entries of a store at one moment, read page by page. Dropping it ends what the store does for it.
 #[derive(Debug)]
@@ -17,9 +15,7 @@ pub struct Snapshot(SnapshotSource);
 #[derive(Debug)]
 enum SnapshotSource {
     Sled(EngineSnapshot),
-    #[cfg(feature = "postgres")]
     Postgres(Box<DatabaseSnapshot>),
-    #[cfg(feature = "postgres")]
     View(ViewPages),
     Memory(Option<Vec<KeyValue>>),
 }
@@ -28,13 +24,9 @@ impl Snapshot {
     pub(crate) fn of_files(snapshot: EngineSnapshot) -> Self {
         Self(SnapshotSource::Sled(snapshot))
     }
-
-    #[cfg(feature = "postgres")]
     pub(crate) fn of_database(snapshot: DatabaseSnapshot) -> Self {
         Self(SnapshotSource::Postgres(Box::new(snapshot)))
     }
-
-    #[cfg(feature = "postgres")]
     pub(crate) fn of_view(view: DatabaseView) -> Self {
         Self(SnapshotSource::View(view.into()))
     }
@@ -47,9 +39,7 @@ impl Snapshot {
     pub fn identity(&self) -> StoreIdentity {
         match &self.0 {
             SnapshotSource::Sled(snapshot) => snapshot.identity,
-            #[cfg(feature = "postgres")]
             SnapshotSource::Postgres(snapshot) => snapshot.identity,
-            #[cfg(feature = "postgres")]
             SnapshotSource::View(pages) => pages.identity(),
             SnapshotSource::Memory(_) => {
                 StoreIdentity { format: FORMAT_VERSION, id: Ulid::nil(), sequence: 0 }
@@ -64,9 +54,7 @@ impl Snapshot {
     pub async fn next(&mut self) -> Result<Option<Vec<KeyValue>>, StoreError> {
         match &mut self.0 {
             SnapshotSource::Sled(snapshot) => snapshot.next().await,
-            #[cfg(feature = "postgres")]
             SnapshotSource::Postgres(snapshot) => snapshot.next().await,
-            #[cfg(feature = "postgres")]
             SnapshotSource::View(pages) => pages.next().await,
             SnapshotSource::Memory(entries) => Ok(entries.take()),
         }

@@ -3,10 +3,9 @@
 use plimsoll_proto::{
     json::Word as _,
     shown::clean,
+    times,
     v1::{Cause, Filter, Outcome},
 };
-
-use super::numbers;
 
 /// For example `package zlib, since 2026-11-14 10:00 UTC`; `all attempts` without a filter.
 pub(super) fn filter_words(filter: &Filter) -> String {
@@ -37,6 +36,6 @@ pub(super) fn filter_words(filter: &Filter) -> String {
     }
     let times = [("since", filter.from_unix_ms), ("until", filter.to_unix_ms)];
     let times = times.into_iter().filter_map(|(name, time)| Some((name, time?)));
-    parts.extend(times.map(|(name, time)| format!("{name} {} UTC", numbers::date_time(time))));
+    parts.extend(times.map(|(name, time)| format!("{name} {} UTC", times::date_time(time))));
     if parts.is_empty() { "all attempts".to_owned() } else { parts.join(", ") }
 }

@@ -140,15 +140,6 @@ pub async fn predict(
     })
 }
 
-/// The build to explain.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ExplainedBuild {
-    /// Key of the build.
-    pub key: Key,
-    /// Most memory that the build may have.
-    pub memory_limit_bytes: Option<u64>,
-}
-
 /// Which parts of an explanation are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExplanationView {
@@ -162,12 +153,12 @@ pub enum ExplanationView {
 /// Errors: the server did not answer, or rejected the request.
 pub async fn explain(
     client: &Client,
-    build: ExplainedBuild,
+    question: PredictRequest,
     view: ExplanationView,
     format: Format,
 ) -> Result<CommandOutput, QuestionFailure> {
-    let key = build.key.clone();
-    let explained = client.explain(predict_request(build)).await?;
+    let key = question.key.clone().unwrap_or_default();
+    let explained = client.explain(question).await?;
     let render: [fn(&ExplainResponse) -> String; 2] = match view {
         ExplanationView::Whole => [text::render_explanation, json::render_message],
         ExplanationView::Jobs => [text::render_jobs, json::render_jobs],
@@ -183,10 +174,6 @@ pub async fn explain(
 fn asked_for(key: &Key) -> String {
     let own = if key.arch == std::env::consts::ARCH { " (--key arch= asks for any arch)" } else { "" };
     format!("asked for the key {}{own}\n", text::key_words(key))
-}
-
-fn predict_request(build: ExplainedBuild) -> PredictRequest {
-    PredictRequest { key: Some(build.key), memory_limit_bytes: build.memory_limit_bytes }
 }
 
 /// Asks whether a failed attempt should be retried.

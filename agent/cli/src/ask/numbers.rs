@@ -1,9 +1,5 @@
-//! Formats numbers for a terminal: uses the shared crate's functions, and draws small charts.
+//! Formats what only the terminal shows: lengths of time and small charts. All else is in the shared crate's `figures` and `times`.
 
-pub(super) use plimsoll_proto::figures::{
-    DASH, amount, bytes, cell, cores_named, count, counted, millicores, millis, percent, rate, share,
-};
-pub(super) use plimsoll_proto::times::{date, date_time, rfc3339};
 use plimsoll_proto::{figures, shown};
 
 use super::curve::draw_curve;

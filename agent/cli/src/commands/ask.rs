@@ -6,14 +6,14 @@ use clap::{Args, ValueEnum};
 use plimsoll_client::questions::QuestionFailure;
 use plimsoll_proto::{
     limits, quantity,
-    v1::{Exit, ShouldRetryRequest},
+    v1::{Exit, PredictRequest, ShouldRetryRequest},
 };
 
 use super::{
     EXIT_STATUSES, KeyArgs, ServerArgs, delivery_args::attempt_id, help, log::log_excerpt, retried::retried,
 };
 use crate::{
-    ask::{self, CommandOutput, ExplainedBuild, ExplanationView, Format, PredictFormat},
+    ask::{self, CommandOutput, ExplanationView, Format, PredictFormat},
     key::CiJob,
 };
 
@@ -135,16 +135,16 @@ impl PredictArgs {
                 return Err(QuestionFailure::Question(text.to_owned()));
             }
         };
-        let build = ExplainedBuild { key, memory_limit_bytes: self.limit.limit_memory };
-        ask::explain(&self.server.connect().await?, build, ExplanationView::Jobs, format).await
+        let question = PredictRequest { key: Some(key), memory_limit_bytes: self.limit.limit_memory };
+        ask::explain(&self.server.connect().await?, question, ExplanationView::Jobs, format).await
     }
 }
 
 impl ExplainArgs {
     pub(super) async fn ask(self, job: &CiJob) -> Result<CommandOutput, QuestionFailure> {
         let key = job.key_for(&[], &self.key.keys).map_err(QuestionFailure::Question)?;
-        let build = ExplainedBuild { key, memory_limit_bytes: self.limit.limit_memory };
-        ask::explain(&self.server.connect().await?, build, ExplanationView::Whole, self.output).await
+        let question = PredictRequest { key: Some(key), memory_limit_bytes: self.limit.limit_memory };
+        ask::explain(&self.server.connect().await?, question, ExplanationView::Whole, self.output).await
     }
 }
 

@@ -86,12 +86,12 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
-    use crate::commands::{Cli, Command};
+    use crate::commands::{Cli, Command, people::PeopleCommand};
 
     fn printed(words: &[&str]) -> Result<String, String> {
         let line = ["plimsoll", "gitlab-ci", "--server", "http://p:7410"].iter().chain(words);
         match Cli::try_parse_from(line).map_err(|error| error.to_string())?.command {
-            Command::GitlabCi(args) => {
+            Command::People(PeopleCommand::GitlabCi(args)) => {
                 args.print().map(|answer| answer.output).map_err(|failure| failure.to_string())
             }
             other => panic!("{other:?}"),

@@ -16,6 +16,8 @@ mod gitlab_ci;
 mod help;
 mod log;
 mod output;
+#[cfg(feature = "people")]
+mod people;
 mod retried;
 mod run;
 #[cfg(feature = "people")]
@@ -77,25 +79,8 @@ enum Command {
     ShouldRetry(Box<ask::ShouldRetryArgs>),
     Doctor(doctor::DoctorArgs),
     #[cfg(feature = "people")]
-    Verdict(verdict::VerdictArgs),
-    #[cfg(feature = "people")]
-    Stats(Box<fleet::StatsArgs>),
-    #[cfg(feature = "people")]
-    Attempts(Box<fleet::AttemptsArgs>),
-    #[cfg(feature = "people")]
-    Show(fleet::ShowArgs),
-    #[cfg(feature = "people")]
-    Watch(fleet::WatchArgs),
-    #[cfg(feature = "people")]
-    Report(Box<fleet::ReportArgs>),
-    #[cfg(feature = "people")]
-    Recommend(Box<fleet::RecommendArgs>),
-    #[cfg(feature = "people")]
-    GitlabCi(gitlab_ci::GitlabCiArgs),
-    #[cfg(feature = "people")]
-    Completions(shell::CompletionsArgs),
-    #[cfg(feature = "people")]
-    Man(shell::ManArgs),
+    #[command(flatten)]
+    People(people::PeopleCommand),
 }
 
 /// Options for the server to ask.
@@ -200,25 +185,7 @@ impl Cli {
             Command::ShouldRetry(args) => Box::pin(args.ask(&job)).await,
             Command::Doctor(args) => Box::pin(args.check(&job)).await,
             #[cfg(feature = "people")]
-            Command::Verdict(args) => args.ask().await,
-            #[cfg(feature = "people")]
-            Command::Stats(args) => args.ask().await,
-            #[cfg(feature = "people")]
-            Command::Attempts(args) => args.ask().await,
-            #[cfg(feature = "people")]
-            Command::Show(args) => args.ask().await,
-            #[cfg(feature = "people")]
-            Command::Watch(args) => Box::pin(args.ask()).await,
-            #[cfg(feature = "people")]
-            Command::Report(args) => args.ask().await,
-            #[cfg(feature = "people")]
-            Command::Recommend(args) => args.ask().await,
-            #[cfg(feature = "people")]
-            Command::GitlabCi(args) => args.print(),
-            #[cfg(feature = "people")]
-            Command::Completions(args) => Ok(args.print()),
-            #[cfg(feature = "people")]
-            Command::Man(args) => args.write(),
+            Command::People(command) => Box::pin(command.execute()).await,
         };
         print_answer(answer)
     }

@@ -102,11 +102,12 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
-    use crate::commands::{Cli, Command};
+    use crate::commands::{Cli, Command, people::PeopleCommand};
 
     fn asked(words: &[&str]) -> Result<CorrectVerdictRequest, String> {
         let line = [&["plimsoll", "verdict"], words].concat();
-        let Command::Verdict(args) = Cli::try_parse_from(line).map_err(|error| error.to_string())?.command
+        let Command::People(PeopleCommand::Verdict(args)) =
+            Cli::try_parse_from(line).map_err(|error| error.to_string())?.command
         else {
             panic!("not verdict")
         };

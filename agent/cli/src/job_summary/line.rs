@@ -86,10 +86,7 @@ impl ReportHead<'_> {
         if measured::need(&summary).is_none() {
             return write!(f, "; memory was not measured");
         }
-        write!(f, "; needed {}", measured::need_words(&summary))?;
-        if let Some(note) = measured::need_note(&summary) {
-            write!(f, ", {note}")?;
-        }
+        write!(f, "; needed {}", measured::noted_need_words(&summary))?;
         if let Some(elsewhere) = measured::offloaded_note(&summary) {
             write!(f, ", but {elsewhere}")?;
         }

@@ -131,7 +131,7 @@ impl BuildFacts {
         };
         let was_held_back = match &self.advice.verdict {
             Some(verdict) => matches!(verdict.cause(), Cause::Oom | Cause::Starved),
-            None => totals.oom_kill.unwrap_or(0) > 0 || totals.starved_ms.unwrap_or(0) > 0,
+            None => advice::was_held_back(self),
         };
         // a machine without free memory kills builds of any size, so that shows nothing about the need
         let proves = totals.oom_origin() != OomOrigin::Host;

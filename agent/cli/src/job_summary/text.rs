@@ -1,6 +1,6 @@
 //! The report as a page, at the end of a job's log.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::fmt::Write as _;
 
 use plimsoll_proto::{
     figures::{self, bytes},
@@ -59,8 +59,7 @@ fn memory_lines(page: &mut ReportPage, facts: &BuildFacts) {
         return page.line("memory", "not measured");
     }
     let asked = measured::memory_asked_words(Some(&facts.resources));
-    let note = measured::need_note(&summary).map(|note| format!(", {note}")).unwrap_or_default();
-    let mut text = format!("needed {}{note}, asked for {asked}", measured::need_words(&summary));
+    let mut text = format!("needed {}, asked for {asked}", measured::noted_need_words(&summary));
     if let Some(share) = measured::need_of_ask_words(&summary) {
         let _written = write!(text, " ({share})");
     }
@@ -82,7 +81,7 @@ fn draw_curve(page: &mut ReportPage, facts: &BuildFacts, utf8: bool) {
         return;
     }
     // the limit is the full height of the curve, unless the curve would then be lower than half
-    let limit = facts.resources.memory_limit_bytes.filter(|&limit| limit > 0);
+    let limit = measured::above_zero(facts.resources.memory_limit_bytes);
     let top = limit.filter(|&limit| limit >= highest && limit / 2 <= highest).unwrap_or(highest);
     let line = curve::draw_curve(&facts.curve, top, CURVE_WIDTH, utf8);
     let edge = match limit {
@@ -109,18 +108,18 @@ fn cpu_lines(page: &mut ReportPage, facts: &BuildFacts) {
             let _written = write!(text, ", {what} {}", figures::cores(cores));
         }
     }
-    if let Some(usec) = facts.totals.throttled_usec.filter(|&usec| usec > 0) {
+    if let Some(usec) = measured::above_zero(facts.totals.throttled_usec) {
         let _written = write!(text, "; held back by the limit for {}", figures::micros(usec));
     }
     page.line("cpu", &text);
 }
 
 fn problem_lines(page: &mut ReportPage, facts: &BuildFacts) {
-    if let Some(ms) = facts.totals.starved_ms.filter(|&ms| ms > 0) {
+    if let Some(ms) = measured::above_zero(facts.totals.starved_ms) {
         let time = figures::millis(ms);
         page.line("starved", &format!("{time} at its memory limit, busy with reclaiming memory"));
     }
-    if let Some(kills) = facts.totals.oom_kill.filter(|&kills| kills > 0) {
+    if let Some(kills) = measured::above_zero(facts.totals.oom_kill) {
         let origin = words::limit_words(facts.totals.oom_origin());
         page.line(
             "killed",
@@ -131,53 +130,26 @@ fn problem_lines(page: &mut ReportPage, facts: &BuildFacts) {
 
 /// The phases that took longest. Phases with the same name are added up.
 fn phase_lines(page: &mut ReportPage, phases: &[Phase]) {
-    let mut sums: BTreeMap<&str, PhaseSum> = BTreeMap::new();
-    for phase in phases {
-        sums.entry(&phase.name).or_default().add(&PhaseSum::of(phase));
-    }
-    if sums.is_empty() {
+    let mut rows = measured::phases_by_name(phases);
+    if rows.is_empty() {
         return;
     }
-    let mut rows: Vec<_> = sums.into_iter().collect();
-    rows.sort_by_key(|(_name, sum)| std::cmp::Reverse(sum.wall_ms));
+    rows.sort_by(|one, other| other.wall_ms.cmp(&one.wall_ms).then_with(|| one.name.cmp(&other.name)));
     page.line("phases", &format!("{:<NAME_WIDTH$} {:>11} {:>11} {:>11}", "", "time", "most needed", "cpu"));
     let rest = rows.split_off(rows.len().min(MAX_PHASES));
-    let mut row = |name: &str, sum: &PhaseSum| {
-        let short: String = name.chars().take(NAME_WIDTH).collect();
+    let mut row = |sum: &Phase| {
+        let short: String = sum.name.chars().take(NAME_WIDTH).collect();
         let (wall, cpu) = (figures::millis(sum.wall_ms), figures::micros(sum.cpu_usec));
         let need = bytes(sum.need_peak_bytes);
         page.line("", &format!("{short:<NAME_WIDTH$} {wall:>11} {need:>11} {cpu:>11}"));
     };
-    for (name, sum) in rows {
-        row(name, &sum);
-    }
+    rows.iter().for_each(&mut row);
     if !rest.is_empty() {
-        let mut all = PhaseSum::default();
-        for (_name, sum) in &rest {
-            all.add(sum);
+        let mut all = Phase { name: format!("({} more)", rest.len()), ..Phase::default() };
+        for sum in &rest {
+            measured::add_phase(&mut all, sum);
         }
-        row(&format!("({} more)", rest.len()), &all);
-    }
-}
-
-/// All phases of one name.
-#[derive(Default)]
-struct PhaseSum {
-    wall_ms: u64,
-    need_peak_bytes: u64,
-    cpu_usec: u64,
-}
-
-impl PhaseSum {
-    fn of(phase: &Phase) -> Self {
-        let Phase { wall_ms, need_peak_bytes, cpu_usec, .. } = *phase;
-        Self { wall_ms, need_peak_bytes, cpu_usec }
-    }
-
-    fn add(&mut self, more: &Self) {
-        self.wall_ms = self.wall_ms.saturating_add(more.wall_ms);
-        self.need_peak_bytes = self.need_peak_bytes.max(more.need_peak_bytes);
-        self.cpu_usec = self.cpu_usec.saturating_add(more.cpu_usec);
+        row(&all);
     }
 }
 

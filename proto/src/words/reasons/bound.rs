@@ -99,6 +99,24 @@ pub enum SizeBound {
     Other(String),
 }
 
+/// A bound with one text in it: the words before the text, the words after it, and the bound.
+type TextBound = (&'static str, &'static str, fn(String) -> SizeBound);
+
+/// All bounds with one text.
+const WITH_ONE_TEXT: [TextBound; 11] = [
+    ("cap of ", "", SizeBound::Cap),
+    ("floor of ", "", SizeBound::Floor),
+    ("last size of ", "", SizeBound::LastSize),
+    ("room in ", ", the most memory there is", SizeBound::RoomIn),
+    ("use above the request of ", "", SizeBound::AboveRequest),
+    ("needs above ", ", where it was stopped", SizeBound::NeededAbove),
+    ("growth above ", ", where it was stopped", SizeBound::Grown),
+    ("step above ", ", where it was stopped", SizeBound::Stopped),
+    ("step above ", ", which it may have had", SizeBound::MayHaveHad),
+    ("step above ", ", which was not enough", SizeBound::TooShort),
+    ("step above ", " cores, where it was held back", SizeBound::HeldBack),
+];
+
 impl SizeBound {
     /// Parses a text that [`fmt::Display`] wrote.
     pub fn parse(text: &str) -> Self {
@@ -124,47 +142,21 @@ impl SizeBound {
     }
 
     fn parse_parts(text: &str) -> Option<Self> {
-        let owned = str::to_owned;
-        let between = |start: &str, end: &str| text.strip_prefix(start)?.strip_suffix(end).map(owned);
-        let above = |end: &str| between("step above ", end);
-        if let Some(cap) = between("cap of ", "") {
-            return Some(Self::Cap(cap));
-        }
-        if let Some(floor) = between("floor of ", "") {
-            return Some(Self::Floor(floor));
-        }
-        if let Some(last) = between("last size of ", "") {
-            return Some(Self::LastSize(last));
-        }
-        if let Some(times) = between("", " times what trusted attempts say") {
-            return times.parse().ok().map(Self::TrustedTimes);
+        let between = |start: &str, end: &str| text.strip_prefix(start)?.strip_suffix(end).map(str::to_owned);
+        if let Some(bound) =
+            WITH_ONE_TEXT.iter().find_map(|(start, end, bound)| between(start, end).map(bound))
+        {
+            return Some(bound);
         }
         if let Some(pool) = between("pool ", " at most") {
             let (name, most) = pool.rsplit_once(" takes ")?;
-            return Some(Self::Pool { name: owned(name), most: owned(most) });
+            return Some(Self::Pool { name: name.to_owned(), most: most.to_owned() });
         }
         if let Some(half) = between("half of ", " is the most memory there is") {
             let (jobs, most) = half.split_once(", because ")?;
-            return Some(Self::HalfOf { jobs: jobs.parse().ok()?, most: owned(most) });
+            return Some(Self::HalfOf { jobs: jobs.parse().ok()?, most: most.to_owned() });
         }
-        if let Some(most) = between("room in ", ", the most memory there is") {
-            return Some(Self::RoomIn(most));
-        }
-        if let Some(request) = between("use above the request of ", "") {
-            return Some(Self::AboveRequest(request));
-        }
-        let at_stop = |start: &str| between(start, ", where it was stopped");
-        if let Some(needed) = at_stop("needs above ").map(Self::NeededAbove) {
-            return Some(needed);
-        }
-        if let Some(grown) = at_stop("growth above ").map(Self::Grown) {
-            return Some(grown);
-        }
-        above(", where it was stopped")
-            .map(Self::Stopped)
-            .or_else(|| above(", which it may have had").map(Self::MayHaveHad))
-            .or_else(|| above(", which was not enough").map(Self::TooShort))
-            .or_else(|| above(" cores, where it was held back").map(Self::HeldBack))
+        between("", " times what trusted attempts say")?.parse().ok().map(Self::TrustedTimes)
     }
 
     /// Whether a text leaves out "enough for N % of builds": that share is of the number before this reason changed it.

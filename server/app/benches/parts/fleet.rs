@@ -100,7 +100,7 @@ pub(crate) async fn make(dir: &Path, number: u64, apart_ms: u64, long: bool) -> 
     let mut batch = Batch::default();
     for n in 0..number {
         let plain = summary(n, apart_ms)?;
-        store::put_summary(&mut batch, &if long { lengthen(plain, n)? } else { plain })?;
+        store::put(&mut batch, &if long { lengthen(plain, n)? } else { plain })?;
         // half a commit: no record of these has two parts more than that
         if batch.writes.len() >= BATCH_OPERATIONS / 2 {
             store.commit(std::mem::take(&mut batch)).await?;

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use plimsoll_store::{
     Store,
     backup::{RestoreScope, RestoredEntries},
@@ -12,22 +12,13 @@ use crate::runtime::settings::Config;
 
 /// The store as it is now, for commands that only read. A server may go on writing.
 /// Errors: there is none, or it cannot be read; the text names the setting and says what to do.
-#[cfg(feature = "postgres")]
 pub(super) async fn view_store(config: &Config) -> anyhow::Result<Store> {
-    use anyhow::Context as _;
     Store::view_postgres(&config.database()?).await.context("store_url")
-}
-
-#[cfg(not(feature = "postgres"))]
-pub(super) fn view_store(_config: &Config) -> impl Future<Output = anyhow::Result<Store>> {
-    std::future::ready(Err(anyhow::anyhow!(crate::runtime::settings::NO_DATABASE)))
 }
 
 /// Opens the store to write into it, if no server has it.
 /// Errors: a server has it, or it cannot be used; the text names the setting and says what to do.
-#[cfg(feature = "postgres")]
 pub(super) async fn open_free_store(config: &Config) -> anyhow::Result<Store> {
-    use anyhow::Context as _;
     let settings = config.database()?;
     let (tell, mut holders) = tokio::sync::mpsc::channel(1);
     let never = tokio_util::sync::CancellationToken::new();
@@ -42,29 +33,14 @@ pub(super) async fn open_free_store(config: &Config) -> anyhow::Result<Store> {
     }
 }
 
-#[cfg(not(feature = "postgres"))]
-pub(super) fn open_free_store(_config: &Config) -> impl Future<Output = anyhow::Result<Store>> {
-    std::future::ready(Err(anyhow::anyhow!(crate::runtime::settings::NO_DATABASE)))
-}
-
 /// Makes the store from a backup: all of it, or nothing.
 /// Errors: there is one already, or it cannot be made.
-#[cfg(feature = "postgres")]
 pub(super) fn restore_store(
     config: &Config,
     archive: impl Read,
     scope: RestoreScope,
 ) -> anyhow::Result<RestoredEntries> {
     Ok(plimsoll_store::backup::restore_into_database(archive, &config.database()?, scope)?)
-}
-
-#[cfg(not(feature = "postgres"))]
-pub(super) fn restore_store(
-    _config: &Config,
-    _archive: impl Read,
-    _scope: RestoreScope,
-) -> anyhow::Result<RestoredEntries> {
-    Err(anyhow::anyhow!(crate::runtime::settings::NO_DATABASE))
 }
 
 /// Refuses options that are about files if the store is in a database.

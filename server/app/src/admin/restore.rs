@@ -64,7 +64,6 @@ impl Restore {
 
     /// Names the file in an error, if nothing of it was restored.
     fn refused(&self, error: anyhow::Error) -> anyhow::Error {
-        #[cfg(feature = "postgres")]
         if matches!(error.downcast_ref(), Some(backup::BackupError::Unconfirmed(_))) {
             return error;
         }

@@ -50,7 +50,6 @@ fn lock_hooks(data_dir: &Path) -> anyhow::Result<Option<File>> {
     Ok(Some(file))
 }
 
-#[cfg(feature = "postgres")]
 async fn open_database(
     config: &Config,
     standby: &Standby,
@@ -58,13 +57,4 @@ async fn open_database(
 ) -> anyhow::Result<Option<Store>> {
     let note_holder = standby.holder_note();
     Store::open_postgres_when_free(&config.database()?, note_holder, stop).await.context("store_url")
-}
-
-#[cfg(not(feature = "postgres"))]
-fn open_database(
-    _config: &Config,
-    _standby: &Standby,
-    _stop: &CancellationToken,
-) -> impl Future<Output = anyhow::Result<Option<Store>>> {
-    std::future::ready(Err(anyhow::anyhow!("store_url: {}", crate::runtime::settings::NO_DATABASE)))
 }

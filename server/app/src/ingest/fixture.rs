@@ -11,7 +11,7 @@ use plimsoll_core::{
     predict, retry,
     shared_history::SharedHistory,
 };
-use plimsoll_store::{Batch, KeyKind, Store, put_summary, put_verdict};
+use plimsoll_store::{Batch, KeyKind, Store, put_verdict};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -95,7 +95,7 @@ pub(crate) fn finish(attempt: AttemptId) -> Finish {
 pub(crate) async fn put(store: &Store, summaries: &[Summary], verdicts: &[Verdict]) {
     let mut batch = Batch::default();
     for summary in summaries {
-        put_summary(&mut batch, summary).unwrap();
+        plimsoll_store::put(&mut batch, summary).unwrap();
     }
     for (fingerprint, verdict) in (1..).zip(verdicts) {
         put_verdict(&mut batch, fingerprint, verdict).unwrap();

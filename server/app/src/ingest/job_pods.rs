@@ -128,7 +128,7 @@ impl JobPods {
     /// Loads the stored pods. Those kept long enough are removed from disk.
     pub(crate) async fn load(&self, store: &Store, now: u64) -> Result<(), StoreError> {
         let mut pods: Vec<JobPod> = Vec::new();
-        store::load_pods(store, |pod| pods.push(pod)).await?;
+        store::load(store, |pod| pods.push(pod)).await?;
         pods.sort_by_key(|pod| pod.seen_unix_ms);
         let mut gone = Vec::new();
         {

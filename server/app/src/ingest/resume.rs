@@ -92,7 +92,7 @@ mod tests {
         let sample = |n: u64| Sample { elapsed: Millis(n * 1000), ..Sample::default() };
         let samples: Vec<Sample> = (1..=15).map(sample).collect();
         let mut batch = Batch::default();
-        store::put_attempt(&mut batch, &attempt).unwrap();
+        store::put(&mut batch, &attempt).unwrap();
         store::append_fragment(&mut batch, &attempt.id, 1, 0, &samples[..10]).unwrap();
         store.commit(batch).await.unwrap();
         let mut batch = store::compact_samples(&store, &attempt.id).await.unwrap().batch;

@@ -106,7 +106,7 @@ impl Worker {
             return Err(Refusal::Full(self.parts.open_attempts));
         }
         let share = self.quota.of_new(attempt, stream, self.parts.open_attempts)?;
-        store::put_attempt(&mut self.commits.filling().batch, attempt).map_err(unwritable)?;
+        store::put(&mut self.commits.filling().batch, attempt).map_err(unwritable)?;
         let mut session = Session::new(Arc::new(attempt.clone()), self.now());
         session.quota_share = Some(share);
         self.commits.filling().new_attempts.push(Arc::clone(&session.attempt));

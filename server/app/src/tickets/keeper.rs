@@ -144,11 +144,11 @@ impl Keeper {
     ) -> Result<(), String> {
         let mut batch = Batch::default();
         if let Some(numbers) = numbers {
-            store::put_ticket_numbers(&mut batch, &numbers).map_err(|error| error.to_string())?;
+            store::put(&mut batch, &numbers).map_err(|error| error.to_string())?;
         }
         for (id, ticket) in some {
             match ticket {
-                Some(ticket) => store::put_ticket(&mut batch, ticket).map_err(|error| error.to_string())?,
+                Some(ticket) => store::put(&mut batch, ticket).map_err(|error| error.to_string())?,
                 None => store::delete_ticket(&mut batch, id),
             }
         }

@@ -38,7 +38,7 @@ use keeper::CommittedChanges;
 pub(crate) use keeper::Keeper;
 pub(crate) use numbered::NumberedTicket;
 use plimsoll_core::{
-    domain::{Attempt, AttemptId, FieldViolation, TicketClaim, TicketId},
+    domain::{Attempt, AttemptId, FieldViolation, Ticket, TicketClaim, TicketId},
     placement::{
         Pool,
         hosts::HostCounts,
@@ -119,7 +119,7 @@ impl TicketRegistry {
         open: impl IntoIterator<Item = &'a Attempt>,
     ) -> Result<(), StoreError> {
         let mut kept = Vec::new();
-        let loaded = store::load_tickets(&self.0.store, |ticket| kept.push(ticket)).await?;
+        let loaded = store::load::<Ticket>(&self.0.store, |ticket| kept.push(ticket)).await?;
         let numbers = numbered::read(&self.0.store).await?;
         let upstream = upstream::read(&self.0.store).await?;
         let open: HashMap<&AttemptId, &Attempt> = open.into_iter().map(|open| (&open.id, open)).collect();

@@ -75,7 +75,7 @@ impl Site {
 
     async fn on_disk(&self) -> Vec<Ticket> {
         let mut tickets = Vec::new();
-        store::load_tickets(&self.store, |ticket| tickets.push(ticket)).await.unwrap();
+        store::load(&self.store, |ticket| tickets.push(ticket)).await.unwrap();
         tickets
     }
 }
@@ -333,6 +333,6 @@ async fn the_largest_ticket_fits_into_one_part() {
     };
     ticket.attempt = AttemptId::parse(&"x".repeat(128)).ok();
     let mut batch = store::Batch::default();
-    store::put_ticket(&mut batch, &ticket).unwrap();
+    store::put(&mut batch, &ticket).unwrap();
     assert_eq!(batch.operations(), 1);
 }

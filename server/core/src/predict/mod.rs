@@ -47,8 +47,10 @@ mod tests;
 mod words;
 
 pub use self::guess::is_guess;
+pub use self::jobs::median;
 use self::memory::FailureCost;
 pub(crate) use self::next_size::{MemoryEnd, NextSize};
+pub use self::plan::step_above;
 pub use self::settings::Settings;
 use self::similar::{SimilarAttempts, TrustScope};
 use std::sync::Arc;
@@ -126,11 +128,6 @@ pub fn defaults_raised_to_need(history: &History, key: &Key, settings: &Settings
     let (_, similar) = work_out_from(history, key, settings, TrustScope::Trusted);
     let least = memory::least_sizes(&similar, settings);
     Prediction { memory_request: least.request, memory_limit: least.limit, ..defaults }
-}
-
-/// The least size to try after `stopped` was too small, in whole MiB: half as much again, and at least 100 MiB more.
-pub fn step_above(stopped: Bytes) -> Bytes {
-    plan::step_above(stopped)
 }
 
 /// The memory request after a node evicted a build that `used` more than its request: `used` plus room for file pages, which the kubelet

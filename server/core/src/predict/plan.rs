@@ -31,8 +31,9 @@ const FAILED_RETRY_COST: f64 = 3.0;
 /// Factor from the upper end of a grid step to its middle: `2^(-1/64)`.
 const HALF_STEP: f64 = 0.989_228;
 
-/// The next size if only `stopped`, a size that was too small, is known; in whole MiB.
-pub(super) fn step_above(stopped: Bytes) -> Bytes {
+/// The least size to try if only `stopped`, a size that was too small, is known, in whole MiB: half as much again, and at least 100 MiB
+/// more.
+pub fn step_above(stopped: Bytes) -> Bytes {
     let least = Bytes(stopped.0.saturating_add(MIN_STEP_BYTES.0));
     Bytes::from_f64(stopped.as_f64() * MIN_STEP_FACTOR).max(least).ceil_mib()
 }

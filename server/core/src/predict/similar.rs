@@ -200,7 +200,7 @@ impl<'h> SimilarAttempts<'h> {
         let here = list(rung).filter(|observation| {
             let same = |other: &&RungObservation| Arc::ptr_eq(&other.brief, &observation.brief);
             let counted = inside.iter_mut().filter_map(|list| list.next_if(same)).count() > 0;
-            let same_package = || rung == Rung::BuildSystem && is_same_build(key, &observation.brief.key);
+            let same_package = || rung == Rung::BuildSystem && is_same_package(key, &observation.brief.key);
             !counted && !observation.need.is_nan() && !same_package()
         });
         for observation in here {
@@ -314,7 +314,7 @@ fn nearness(asked: f64, observation: &RungObservation) -> f64 {
 }
 
 /// Whether two keys are of the same package, or of two parts of one parallel job.
-fn is_same_build(a: &Key, b: &Key) -> bool {
+fn is_same_package(a: &Key, b: &Key) -> bool {
     let parts = || job_of_part(&a.package).is_some_and(|job| job_of_part(&b.package) == Some(job));
     a.project == b.project && (a.package == b.package || parts())
 }
@@ -358,7 +358,7 @@ mod tests {
             for rung in Rung::LADDER {
                 // of the same package, but pushed off its list by others: too old to say anything
                 let too_old =
-                    |s: &RungObservation| rung == Rung::BuildSystem && is_same_build(&asked, &s.brief.key);
+                    |s: &RungObservation| rung == Rung::BuildSystem && is_same_package(&asked, &s.brief.key);
                 let listed =
                     history.on_rung(rung, &asked).filter(|s| seen.insert(&s.brief.attempt) && !too_old(s));
                 let expected: Vec<_> = listed.map(|s| &s.brief.attempt).collect();

@@ -153,7 +153,7 @@ struct ImportWriter<'s> {
 impl<'s> ImportWriter<'s> {
     async fn begin(store: &'s Store) -> Result<Self, ImportError> {
         let mut there = StoredAttempts::default();
-        store::load_summaries(store, |summary: Summary| there.add(&summary)).await?;
+        store::load(store, |summary: Summary| there.add(&summary)).await?;
         let (keys, batch, report) = (CrowdedKeys::default(), Batch::default(), ImportReport::default());
         Ok(Self { store, stored: there, keys, batch, waiting: 0, report })
     }
@@ -186,7 +186,7 @@ impl<'s> ImportWriter<'s> {
         mask::key(&mut summary.key);
         mask::phases(&mut summary.phases);
         let row = |error: store::RecordError| ImportError::Row { unit, line, reason: error.to_string() };
-        store::put_summary(&mut self.batch, &summary).map_err(row)?;
+        store::put(&mut self.batch, &summary).map_err(row)?;
         self.waiting += 1;
         Ok(())
     }
@@ -198,7 +198,7 @@ impl<'s> ImportWriter<'s> {
         mask::key(&mut stored.key);
         let added = self.report.added;
         let failed = |error: store::RecordError| ImportError::Commit { added, reason: error.to_string() };
-        store::put_summary(&mut self.batch, &stored).map_err(failed)?;
+        store::put(&mut self.batch, &stored).map_err(failed)?;
         self.report.projects_filled += 1;
         Ok(())
     }

@@ -24,7 +24,6 @@ mod columns;
 mod commit;
 mod draft;
 pub mod foreign;
-#[cfg(feature = "sqlite")]
 mod gantry;
 pub mod prometheus;
 mod reader;

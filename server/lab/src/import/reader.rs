@@ -44,7 +44,6 @@ enum RowSource {
     /// The CSV reader, and for each of our columns its position in the file.
     Csv(Box<csv::Reader<BoundedRows>>, Vec<Option<usize>>),
     Json(Box<dyn BufRead>),
-    #[cfg(feature = "sqlite")]
     Gantry(Box<super::gantry::GantryJobs>),
 }
 
@@ -81,7 +80,6 @@ impl Reader {
         let (lines, place, refusals) = match text.form {
             FileForm::JsonLines => (RowSource::Json(text.bytes), place, plain),
             FileForm::Csv => (csv_columns(path, text.bytes)?, place, plain),
-            #[cfg(feature = "sqlite")]
             FileForm::Sqlite => {
                 let jobs = super::gantry::GantryJobs::open(path)?;
                 let place = jobs.place.clone();
@@ -90,11 +88,6 @@ impl Reader {
                     place,
                     Refusals { unit: super::gantry::ROW_UNIT, ..plain },
                 )
-            }
-            #[cfg(not(feature = "sqlite"))]
-            FileForm::Sqlite => {
-                let reason = "is a SQLite database, and this program is built without the feature sqlite";
-                return Err(FileError::Columns { path: path.to_owned(), reason: reason.to_owned() });
             }
         };
         let path = path.to_owned();
@@ -116,7 +109,6 @@ impl Reader {
             let read = match &mut self.lines {
                 RowSource::Csv(reader, columns) => next_csv(reader, columns, &mut self.line),
                 RowSource::Json(bytes) => next_json(bytes, &mut self.line),
-                #[cfg(feature = "sqlite")]
                 RowSource::Gantry(jobs) => jobs.next(&mut self.line),
             };
             let read = read.map_err(|reason| FileError::Broken {

@@ -54,13 +54,11 @@ pub struct ReadPosition {
 
 impl ReadPosition {
     /// Position at the start of a file of `size` bytes, or of a table of `size` rows.
-    #[cfg(feature = "sqlite")]
     pub(super) fn of(size: u64) -> Self {
         Self { size, ..Self::default() }
     }
 
     /// Moves the position forward by `count`.
-    #[cfg(feature = "sqlite")]
     pub(super) fn advance(&self, count: u64) {
         self.bytes_read.fetch_add(count, Ordering::Relaxed);
     }

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, io::Write as _, path::PathBuf};
 
-use plimsoll_core::domain::{Bytes, Millis, Outcome};
+use plimsoll_core::domain::{Bytes, Millis, Outcome, Summary};
 use plimsoll_store::{self as store, Store};
 
 use super::*;
@@ -183,7 +183,7 @@ async fn an_import_adds_each_attempt_once_and_leaves_known_ones_as_they_are() {
     let imported = commit(&more.path, &store, &RecordDefaults::default(), |_| {}).await.unwrap();
     assert_eq!((imported.added, imported.known, imported.refusals.count), (1, 2, 1));
     let mut found = Vec::new();
-    store::load_summaries(&store, |summary| found.push((summary.attempt.to_string(), summary.need_peak.0)))
+    store::load::<Summary>(&store, |summary| found.push((summary.attempt.to_string(), summary.need_peak.0)))
         .await
         .unwrap();
     found.sort();
@@ -197,7 +197,7 @@ async fn a_file_that_breaks_off_leaves_the_store_as_it_was() {
     let whole = many_rows();
     let half = file(&whole[..whole.len() / 2]);
     assert!(commit(&half.path, &store, &RecordDefaults::default(), |_| {}).await.is_err());
-    let loaded = store::load_summaries(&store, |_| {}).await.unwrap();
+    let loaded = store::load::<Summary>(&store, |_| {}).await.unwrap();
     assert_eq!(loaded.records, 0);
 }
 
@@ -212,7 +212,7 @@ async fn rows_without_a_time_end_at_the_time_of_the_import_in_the_order_of_the_f
     let imported = commit(&rows.path, &store, &unsaid, |_| {}).await.unwrap();
     assert_eq!((imported.added, imported.refusals.count), (3, 1));
     let mut found = Vec::new();
-    store::load_summaries(&store, |summary| {
+    store::load::<Summary>(&store, |summary| {
         assert_eq!(summary.key.project, "group/name");
         found.push((summary.ended_unix_ms(), summary.attempt.to_string()));
     })
@@ -246,7 +246,7 @@ async fn a_second_import_with_a_project_fills_it_in_and_says_which_attempts_keep
         assert_eq!(found, counts, "{project}");
     }
     let mut projects = Vec::new();
-    store::load_summaries(&store, |summary| projects.push(summary.key.project)).await.unwrap();
+    store::load::<Summary>(&store, |summary| projects.push(summary.key.project)).await.unwrap();
     assert_eq!(projects, ["group/name"; 2]);
 }
 

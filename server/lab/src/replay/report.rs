@@ -12,9 +12,6 @@ use super::{
 /// Most packages in the table by package.
 const LISTED_PACKAGES: usize = 30;
 
-/// A GiB in units of 10^9 bytes.
-const GIB_IN_GB: f64 = 1.073_741_824;
-
 /// A table for people. `gain` shows from which failure rate on predicted sizes have less surplus than requested
 /// ones.
 pub fn text(results: &PolicyResults, gain: Option<GainThreshold>) -> String {
@@ -167,9 +164,6 @@ fn cost_json(cost: &PolicyCost) -> serde_json::Value {
     serde_json::json!({
         "surplus_gib_hours": cost.surplus_gib_hours,
         "need_gib_hours": cost.need_gib_hours,
-        // the same amounts in 10^9 bytes x h, under names that older programs read
-        "waste_gbh": cost.surplus_gib_hours * GIB_IN_GB,
-        "used_gbh": cost.need_gib_hours * GIB_IN_GB,
         "failures": cost.failures,
         "attempts": cost.scored + cost.failures,
         "scored": cost.scored,

@@ -47,8 +47,6 @@ fn surplus_is_what_is_held_above_the_need_and_all_of_what_is_lost() {
     assert!(
         (number("surplus_gib_hours") - 4.5).abs() < 1e-9 && (number("need_gib_hours") - 3.5).abs() < 1e-9
     );
-    // the names from before are in 10^9 bytes
-    assert!((number("waste_gbh") - 4.5 * 1.073_741_824).abs() < 1e-9, "{value}");
     assert_eq!(
         (tally.all_builds.scored, tally.all_builds.first_failed, tally.all_builds.failures),
         (2, 1, 2)
@@ -170,8 +168,6 @@ fn the_result_as_json_is_one_object_with_the_names_that_are_documented() {
     ];
     assert_eq!(names, documented);
     for field in [
-        "waste_gbh",
-        "used_gbh",
         "surplus_gib_hours",
         "need_gib_hours",
         "failures",

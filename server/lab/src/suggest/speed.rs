@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::domain::Millis;
+use plimsoll_core::{domain::Millis, predict::median};
 use plimsoll_proto::named_enum;
 
 use super::{
@@ -236,10 +236,4 @@ fn by_cpu(runs: &[RecordedRun]) -> Option<TimeParts> {
         serial: median(known.iter().map(|parts| parts.serial).collect()),
         shared: median(known.iter().map(|parts| parts.shared).collect()),
     })
-}
-
-/// The middle value; 0 of none.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or_default()
 }

@@ -8,14 +8,9 @@ use plimsoll_proto::{
 };
 
 use crate::{
-    chart::{Axis, Chart, Layer, Tone},
-    numbers::{self, bytes, cores, float, micros, millis},
+    chart::{Axis, Chart, Layer, Tone, memory_unit},
+    figures::{self, bytes, cores, float, micros, millis},
 };
-
-const MIB: f64 = 1_048_576.0;
-
-/// From this many bytes on, memory is shown in GiB.
-const GIB_FROM_BYTES: f64 = 1024.0 * MIB;
 
 /// The memory chart: need, memory with page cache, request and limit, phases, and the times of OOM kills.
 pub(super) fn memory(series: &[Sample], summary: &Summary) -> Chart {
@@ -31,7 +26,7 @@ pub(super) fn memory(series: &[Sample], summary: &Summary) -> Chart {
     let near = |level: &f64| *level <= used * 6.0;
     let (limit_drawn, asked_drawn) = (limit.filter(near), asked.filter(near));
     let highest = [limit_drawn, asked_drawn].into_iter().flatten().fold(used, f64::max);
-    let (scale, unit) = if highest >= GIB_FROM_BYTES { (GIB_FROM_BYTES, "GiB") } else { (MIB, "MiB") };
+    let (scale, unit) = memory_unit(highest);
     let at = |point: &SeriesPoint, memory: u64| (float(point.elapsed_ms), float(memory) / scale);
     let mut layers = phase_bands(summary);
     layers.push(Layer::Area {
@@ -114,7 +109,7 @@ pub(super) fn cpu(series: &[Sample], summary: &Summary) -> Chart {
 }
 
 fn level_words(level: f64) -> String {
-    bytes(numbers::to_whole(level))
+    bytes(figures::to_whole(level))
 }
 
 fn need_axis(series: &[Sample], summary: &Summary) -> Axis {

@@ -17,7 +17,7 @@ use plimsoll_proto::{
 
 use super::{
     chart,
-    numbers::{bytes, cell, cores, cores_named, count, micros, millis, percent, plural},
+    figures::{bytes, cell, cores, cores_named, count, counted_as, micros, millis, percent},
     page::{card, plain_page},
     table::table,
     times,
@@ -147,7 +147,6 @@ fn pictures(shown: &GetAttemptResponse, summary: &Summary) -> Markup {
 fn ending(summary: &Summary) -> Markup {
     let exit = summary.exit.unwrap_or_default();
     let some = |name: &str, value: Option<String>| html! { @if let Some(value) = value { dt { (name) } dd { (value) } } };
-    let above = |number: Option<u64>| number.filter(|number| *number > 0);
     html! {
         h2 { "Evidence" }
         div.sheet {
@@ -157,15 +156,15 @@ fn ending(summary: &Summary) -> Markup {
                 (some("Killed for memory", summary.oom_kill.map(|kills| match kills {
                     0 => "no process".to_owned(),
                     kills => {
-                        format!("{} {}", plural(kills, "process", "processes"), evidence::oom_origin(summary.oom_origin()))
+                        format!("{} {}", counted_as(kills, "process", "processes"), evidence::oom_origin(summary.oom_origin()))
                     }
                 })))
-                (some("Whole group killed", above(summary.oom_group_kill).map(|n| plural(n, "time", "times"))))
+                (some("Whole group killed", measured::above_zero(summary.oom_group_kill).map(|n| counted_as(n, "time", "times"))))
                 (some("Charges that failed", summary.reclaim_failures.map(|n| format!("{} without reclaim first", count(n)))))
-                (some("Starved for", above(summary.starved_ms).map(millis)))
-                (some("Stood still for memory", above(summary.memory_stall_usec).map(micros)))
-                (some("Pages read again", above(summary.refaults).map(count)))
-                (some("Held back by the CPU limit", above(summary.throttled_usec).map(micros)))
+                (some("Starved for", measured::above_zero(summary.starved_ms).map(millis)))
+                (some("Stood still for memory", measured::above_zero(summary.memory_stall_usec).map(micros)))
+                (some("Pages read again", measured::above_zero(summary.refaults).map(count)))
+                (some("Held back by the CPU limit", measured::above_zero(summary.throttled_usec).map(micros)))
                 dt { "Read from" } dd {
                     (words::source_words(summary.source()))
                     @if let Some(unseen) = measured::unseen_note(summary) { ". " (unseen) }
@@ -265,7 +264,7 @@ fn phases(summary: &Summary) -> Markup {
                 th scope="row" { (phase.name) }
                 td.n { (millis(phase.started_ms)) }
                 td.n { (millis(phase.wall_ms)) }
-                td.n { (cell(Some(phase.need_peak_bytes).filter(|need| *need > 0), bytes)) }
+                td.n { (cell(measured::above_zero(Some(phase.need_peak_bytes)), bytes)) }
                 td.n { (cell(measured::cores_over(phase.cpu_usec, phase.wall_ms).filter(|cores| *cores > 0.0), cores)) }
             }
         }
@@ -292,7 +291,7 @@ fn facts(summary: &Summary) -> Markup {
                     dt { @match name.strip_prefix("label ") { Some(label) => { span.quiet { "label " } (label) }, None => (words::title(&name)) } }
                     dd { (value) }
                 }
-                @if summary.untrusted { dt { "Trust" } dd { "not trusted: it never lowers predictions for others" } }
+                @if summary.untrusted { dt { "Trust" } dd { (measured::NOT_TRUSTED) } }
             }
         }
     }

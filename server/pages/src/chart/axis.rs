@@ -1,6 +1,6 @@
 //! Axes of charts: their ends, and the labels of their marks.
 
-use crate::{numbers, times};
+use crate::{figures, times};
 
 const SECOND: f64 = 1000.0;
 const MINUTE: f64 = 60.0 * SECOND;
@@ -125,7 +125,7 @@ impl Axis {
 
     /// The label of the mark at this value; `step` is the distance between two marks.
     pub(super) fn label(&self, at: f64, step: f64) -> String {
-        let ms = numbers::to_whole(at);
+        let ms = figures::to_whole(at);
         match self.kind {
             AxisKind::Calendar if step < DAY && !ms.is_multiple_of(86_400_000) => times::time_of_day(ms),
             AxisKind::Calendar if step >= 80.0 * DAY => {
@@ -133,10 +133,17 @@ impl Axis {
             }
             AxisKind::Calendar => times::day(ms),
             AxisKind::Elapsed => elapsed_words(at),
-            AxisKind::Whole => numbers::count(ms),
-            AxisKind::Number => numbers::amount(at),
+            AxisKind::Whole => figures::count(ms),
+            AxisKind::Number => figures::amount(at),
         }
     }
+}
+
+/// The unit of an axis of memory up to `highest` bytes: its bytes, and its name.
+pub(crate) fn memory_unit(highest: f64) -> (f64, &'static str) {
+    const MIB: f64 = 1_048_576.0;
+    const GIB: f64 = 1024.0 * MIB;
+    if highest >= GIB { (GIB, "GiB") } else { (MIB, "MiB") }
 }
 
 /// A value above this multiple of the usual values is an outlier: it would make all other values too flat.
@@ -156,9 +163,9 @@ pub(crate) fn without_outliers(values: impl IntoIterator<Item = f64>) -> f64 {
 /// Elapsed time as text: `30 s`, `5 min`, `1:30 h`.
 fn elapsed_words(ms: f64) -> String {
     if ms < MINUTE {
-        return format!("{} s", numbers::amount(ms / SECOND));
+        return format!("{} s", figures::amount(ms / SECOND));
     }
-    let seconds = numbers::to_whole(ms) / 1000;
+    let seconds = figures::to_whole(ms) / 1000;
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, minutes, 0) => format!("{minutes} min"),
         (0, minutes, seconds) => format!("{minutes}:{seconds:02} min"),

@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use super::{Axis, Break, Chart, Layer, Tone};
-use crate::numbers;
+use crate::figures;
 
 /// Approximate width of a letter, pixels.
 const LETTER_PIXELS: f64 = 7.0;
@@ -231,7 +231,7 @@ fn draw_text(tone: Tone, Point { x, y }: Point, anchor: Anchor, words: &str) -> 
 
 /// A name, cut to this many characters.
 fn fit_name(name: &str, letters: f64) -> String {
-    let letters = usize::try_from(numbers::to_whole(letters)).unwrap_or(0);
+    let letters = usize::try_from(figures::to_whole(letters)).unwrap_or(0);
     if name.chars().count() <= letters {
         return name.to_owned();
     }

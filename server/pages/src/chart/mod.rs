@@ -8,7 +8,7 @@ mod axis;
 mod draw;
 mod tone;
 
-pub(super) use axis::{Axis, without_outliers};
+pub(super) use axis::{Axis, memory_unit, without_outliers};
 use draw::Size;
 use maud::{Markup, html};
 pub(super) use tone::Tone;

@@ -3,7 +3,7 @@
 use super::{Flow, Series};
 use crate::{
     chart::{Break, Layer},
-    numbers,
+    figures,
 };
 
 impl Flow<'_> {
@@ -31,7 +31,7 @@ impl Flow<'_> {
     /// are none.
     pub(super) fn broken_bars(&self, heights: &[f64], top: f64) -> Option<Vec<Break>> {
         let highest = heights.iter().copied().fold(0.0, f64::max);
-        let mut name = Some(numbers::amount(highest));
+        let mut name = Some(figures::amount(highest));
         let broken = heights.iter().enumerate().filter(|(_, height)| **height > top);
         let breaks = broken.filter_map(|(n, height)| {
             let (from, to) = self.edges(n)?;
@@ -44,7 +44,7 @@ impl Flow<'_> {
     /// Left and right edge of the bar for the step with this index.
     fn edges(&self, step: usize) -> Option<(f64, f64)> {
         let (from, width) =
-            (numbers::float(self.steps.get(step)?.from_unix_ms), numbers::float(self.step_ms));
+            (figures::float(self.steps.get(step)?.from_unix_ms), figures::float(self.step_ms));
         Some((from + width * 0.08, from + width * 0.92))
     }
 }

@@ -10,7 +10,7 @@ use plimsoll_proto::{
 
 use super::{
     chart::{Axis, Chart, Layer, Tone, without_outliers},
-    numbers, times,
+    figures, times,
     view::ReaderChoice,
     words,
 };
@@ -79,8 +79,8 @@ impl Flow<'_> {
         };
         let wasted: f64 = self.totals().map(|totals| totals.memory_wasted_gib_hours).sum();
         let description = if asked > 0.0 {
-            let (wasted, share) = (numbers::amount(wasted), numbers::share(wasted, asked));
-            format!("{wasted} of {} GiB·h that were asked for were wasted ({share}).", numbers::amount(asked))
+            let (wasted, share) = (figures::amount(wasted), figures::share(wasted, asked));
+            format!("{wasted} of {} GiB·h that were asked for were wasted ({share}).", figures::amount(asked))
         } else {
             words::sentence(&format!("{}, so only what was used is shown", sums::NOTHING_ASKED_AND_MEASURED))
         };
@@ -103,7 +103,7 @@ impl Flow<'_> {
         let all: u64 = sums.iter().map(|(_, count)| count).sum();
         let drawn: Vec<Cause> = sums.iter().take(DRAWN_CAUSES).map(|(cause, _)| *cause).collect();
         let count = |totals: &pb::StatsTotals, takes: &dyn Fn(Cause) -> bool| {
-            numbers::float(
+            figures::float(
                 failures_by_cause(totals).filter(|(cause, _)| takes(*cause)).map(|(_, count)| count).sum(),
             )
         };
@@ -119,11 +119,11 @@ impl Flow<'_> {
             series.push(Series { tone: Tone::Phase, name: "others".into(), values });
         }
         let shown =
-            |(cause, count): &(Cause, u64)| format!("{} {}", numbers::count(*count), cause_title(*cause));
+            |(cause, count): &(Cause, u64)| format!("{} {}", figures::count(*count), cause_title(*cause));
         let most: Vec<String> = sums.iter().take(DRAWN_CAUSES).map(shown).collect();
         let description = match all {
             0 => "Nothing failed.".to_owned(),
-            all => format!("{}: {}.", plimsoll_proto::figures::counted(all, "failure"), most.join(", ")),
+            all => format!("{}: {}.", figures::counted(all, "failure"), most.join(", ")),
         };
         let named = ChartTitles { id: "failures", title: "Failures by cause", unit: ATTEMPTS_UNIT };
         self.stacked_chart(named, description, &series)
@@ -138,7 +138,7 @@ impl Flow<'_> {
         let end = self.steps.last().map_or(self.view.now_unix_ms, |step| step.from_unix_ms + self.step_ms);
         let from = self.view.since_unix_ms().map_or(first, |from| from - from % self.step_ms);
         let to = if self.view.since_unix_ms().is_some() { end.max(self.view.now_unix_ms) } else { end };
-        Axis::calendar(numbers::float(from.min(first)), numbers::float(to))
+        Axis::calendar(figures::float(from.min(first)), figures::float(to))
     }
 
     fn stacked_chart(&self, named: ChartTitles, description: String, series: &[Series]) -> Chart {
@@ -159,19 +159,19 @@ impl Flow<'_> {
             let most = if breaks.len() == 1 { "" } else { " at most" };
             cut = format!(
                 " {bars} higher than the chart, {} {unit}{most}: its colours show the shares.",
-                numbers::amount(highest)
+                figures::amount(highest)
             );
             layers.push(Layer::Breaks(breaks));
         }
         let table = html! {
             table {
-                caption { (title) ", " (unit) ", for each " (numbers::millis(self.step_ms)) }
+                caption { (title) ", " (unit) ", for each " (figures::millis(self.step_ms)) }
                 thead { tr { th scope="col" { "From" } @for one in series { th.n scope="col" { (one.name) } } } }
                 tbody {
                     @for (n, step) in self.steps.iter().enumerate() {
                         tr {
                             th scope="row" { (times::time(step.from_unix_ms)) }
-                            @for one in series { td.n { (numbers::amount(one.values.get(n).copied().unwrap_or_default())) } }
+                            @for one in series { td.n { (figures::amount(one.values.get(n).copied().unwrap_or_default())) } }
                         }
                     }
                 }

@@ -8,26 +8,24 @@ use plimsoll_proto::{
 };
 
 use crate::{
-    chart::{Axis, Chart, Layer, Tone, thinned_points, without_outliers},
-    numbers::{self, bytes, cell, count, float, millis},
+    chart::{Axis, Chart, Layer, Tone, memory_unit, thinned_points, without_outliers},
+    figures::{bytes, cell, count, float, millis},
     table::{fact_table, plain_table},
     times,
     view::ReaderChoice,
     words,
 };
 
-const MIB: f64 = 1_048_576.0;
-const GIB: f64 = 1024.0 * MIB;
-
 /// The chart with the need of each attempt, and what it requested.
 pub(super) fn need_chart(newest: &[Summary], view: &ReaderChoice) -> Chart {
-    let ended = |summary: &Summary| float(summary.started_unix_ms.saturating_add(summary.wall_ms));
+    let ended = |summary: &Summary| float(measured::ended_unix_ms(summary));
     let oldest_first = || newest.iter().rev();
-    let known = oldest_first().flat_map(|one| [measured::need(one), predicted_memory(one)]).flatten().max();
+    let known =
+        oldest_first().flat_map(|one| [measured::need(one), measured::predicted_limit(one)]).flatten().max();
     let asks = || oldest_first().filter_map(asked_memory).map(float);
     let highest = without_outliers(asks()).max(known.map_or(0.0, float));
     let beyond: Vec<f64> = asks().filter(|ask| *ask > highest).collect();
-    let (scale, unit) = if highest >= GIB { (GIB, "GiB") } else { (MIB, "MiB") };
+    let (scale, unit) = memory_unit(highest);
     let line = |pick: &dyn Fn(&Summary) -> Option<u64>| -> Vec<(f64, f64)> {
         let mut points: Vec<_> =
             oldest_first().filter_map(|one| Some((ended(one), float(pick(one)?) / scale))).collect();
@@ -39,7 +37,7 @@ pub(super) fn need_chart(newest: &[Summary], view: &ReaderChoice) -> Chart {
     };
     let parts = [
         (Tone::Ask, "asked for", line(&|one| asked_memory(one).filter(|ask| float(*ask) <= highest))),
-        (Tone::Predicted, "predicted limit", line(&predicted_memory)),
+        (Tone::Predicted, "predicted limit", line(&measured::predicted_limit)),
         (Tone::Need, "need", needs(true)),
         (Tone::Oom, "need of what failed", needs(false)),
     ];
@@ -84,7 +82,7 @@ fn highest_need(newest: &[Summary]) -> String {
 /// Names the requests that are above the chart; empty if there are none.
 fn far_above_note(asks: &[f64]) -> String {
     let highest = asks.iter().copied().fold(0.0, f64::max);
-    let highest = bytes(numbers::to_whole(highest));
+    let highest = bytes(figures::to_whole(highest));
     match asks.len() {
         0 => String::new(),
         1 => format!(" One ask, {highest}, is far above the chart."),
@@ -96,19 +94,15 @@ fn asked_memory(summary: &Summary) -> Option<u64> {
     measured::memory_asked(summary.resources.as_ref()).map(|asked| asked.bytes)
 }
 
-fn predicted_memory(summary: &Summary) -> Option<u64> {
-    measured::predicted(summary).map(|predicted| predicted.memory_limit_bytes).filter(|limit| *limit > 0)
-}
-
 fn attempts_table(newest: &[Summary]) -> Markup {
     let row = |one: &Summary| {
         html! {
             tr {
-                th scope="row" { (times::time(one.started_unix_ms.saturating_add(one.wall_ms))) }
+                th scope="row" { (times::time(measured::ended_unix_ms(one))) }
                 td { (words::outcome(one.outcome())) }
                 td.n { (crate::attempts::need(one)) }
                 td.n { (cell(asked_memory(one), bytes)) }
-                td.n { (cell(predicted_memory(one), bytes)) }
+                td.n { (cell(measured::predicted_limit(one), bytes)) }
             }
         }
     };
@@ -120,7 +114,7 @@ pub(super) fn jobs_chart(curve: &JobsCurve, view: &ReaderChoice) -> Chart {
     let highest = curve.points.iter().map(|point| point.need_p95_bytes).max().map_or(0.0, float);
     let limit = curve.memory_limit_bytes.map(float).filter(|limit| *limit <= highest * 6.0);
     let top = limit.unwrap_or(0.0).max(highest);
-    let (scale, unit) = if top >= GIB { (GIB, "GiB") } else { (MIB, "MiB") };
+    let (scale, unit) = memory_unit(top);
     let line = |need: fn(&JobsPoint) -> u64| {
         curve
             .points
@@ -167,7 +161,7 @@ pub(super) fn jobs_table(curve: &JobsCurve) -> FactTable {
             Number(count(point.stopped.into())),
             Number(bytes(point.need_p50_bytes)),
             Number(bytes(point.need_p95_bytes)),
-            Number(cell(Some(point.wall_p50_ms).filter(|ms| *ms > 0), millis)),
+            Number(cell(measured::point_wall_ms(point), millis)),
         ]
     })
 }

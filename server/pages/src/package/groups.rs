@@ -7,7 +7,7 @@ use plimsoll_proto::{
 };
 
 use crate::{
-    numbers::{bytes, count, percent},
+    figures::{bytes, count, percent},
     table::table,
     words,
 };

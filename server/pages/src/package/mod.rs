@@ -18,8 +18,8 @@ use plimsoll_proto::{
 
 use super::{
     attempts,
+    figures::{amount, bytes, cell, count, millis, percent, share_of},
     flow::Flow,
-    numbers::{self, amount, bytes, cell, count, millis, percent, share_of},
     overview,
     page::{card, empty_page, timed_page},
     table::{fact_table, facts, scrolled, table},
@@ -219,7 +219,7 @@ fn by_version(versions: &GetStatsResponse, view: &ReaderChoice) -> Markup {
 }
 
 fn mean_ms(totals: &StatsTotals) -> u64 {
-    numbers::to_whole(sums::mean_wall_ms(totals).unwrap_or(0.0))
+    figures::to_whole(sums::mean_wall_ms(totals).unwrap_or(0.0))
 }
 
 /// Whether the memory size is the configured default, because no attempt determines it.
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn the_two_sizes_of_a_package_name_the_question_that_each_answers() {
         let sizes = |gib: f64| pb::RequestedSizes {
-            memory_request_bytes: Some(numbers::to_whole(gib * 1024.0) << 20),
+            memory_request_bytes: Some(figures::to_whole(gib * 1024.0) << 20),
             ..pb::RequestedSizes::default()
         };
         let proposal = Recommendation {

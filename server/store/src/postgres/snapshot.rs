@@ -55,8 +55,8 @@ impl DatabaseSnapshot {
         };
         let read = read.map_err(late)?;
         let page = reading::scan_page(read.map_err(|error| StoreError::Unavailable(describe(&error)))?);
-        match page.entries.last().filter(|_| page.more) {
-            Some(last) => self.after.clone_from(&last.key),
+        match page.next_after() {
+            Some(last) => self.after = last,
             None => self.disconnect(),
         }
         Ok(Some(page.entries))

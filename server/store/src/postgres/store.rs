@@ -12,6 +12,7 @@ use tokio::{
     sync::{Semaphore, mpsc, oneshot},
     time::timeout,
 };
+use tokio_postgres::Row;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -169,15 +170,7 @@ impl PostgresStore {
         after: Option<&[u8]>,
         limit: PageLimit,
     ) -> Result<ScanPage, StoreError> {
-        let range = Arc::new((prefix.to_vec(), after.map(<[u8]>::to_vec)));
-        self.read(move |client| {
-            let range = Arc::clone(&range);
-            async move {
-                let rows = reading::page_rows(&client, &range.0, range.1.as_deref(), limit).await?;
-                Ok(reading::scan_page(rows))
-            }
-        })
-        .await
+        self.page(prefix, after, limit, |rows, _limit| reading::scan_page(rows)).await
     }
 
     pub(crate) async fn scan_packed(
@@ -186,12 +179,23 @@ impl PostgresStore {
         after: Option<&[u8]>,
         limit: PageLimit,
     ) -> Result<PackedPage, StoreError> {
+        self.page(prefix, after, limit, reading::packed_page).await
+    }
+
+    /// Reads the rows of a page, and makes a page of them.
+    async fn page<T: Send + 'static>(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: PageLimit,
+        make: fn((Vec<Row>, bool), PageLimit) -> T,
+    ) -> Result<T, StoreError> {
         let range = Arc::new((prefix.to_vec(), after.map(<[u8]>::to_vec)));
         self.read(move |client| {
             let range = Arc::clone(&range);
             async move {
                 let rows = reading::page_rows(&client, &range.0, range.1.as_deref(), limit).await?;
-                Ok(reading::packed_page(rows, limit))
+                Ok(make(rows, limit))
             }
         })
         .await

@@ -161,7 +161,7 @@ impl Engine {
         let mut after = None;
         loop {
             let page = self.scan(&[], after.as_deref(), PageLimit::PAGE)?;
-            after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+            after = page.next_after();
             if after.is_none() {
                 return Ok(());
             }

@@ -154,7 +154,7 @@ impl OfflineStore {
             if let Some(gap) = gap {
                 take(Err(gap))?;
             }
-            after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+            after = page.next_after();
             page.entries.into_iter().try_for_each(|entry| take(Ok(entry)))?;
             if after.is_none() {
                 return Ok(());
@@ -197,7 +197,7 @@ impl OfflineStore {
                     dir = self.directory.path().display()
                 ))
             })?;
-            after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+            after = page.next_after();
             take(page.entries)?;
             if after.is_none() {
                 return Ok(());

@@ -149,7 +149,7 @@ fn count_ended(engine: &Engine) -> Result<u64, EngineError> {
         // a long record has several parts, numbered from 0: count only the first
         let first_parts = page.entries.iter().filter(|entry| entry.key.ends_with(&[0]));
         count += first_parts.count() as u64;
-        after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+        after = page.next_after();
         if after.is_none() {
             return Ok(count);
         }

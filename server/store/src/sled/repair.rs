@@ -123,8 +123,8 @@ impl EntrySource {
                 let (mut after, mut more) = (None, true);
                 while more {
                     let page = engine.scan(&[], after.as_deref(), PageLimit::PAGE).map_err(failed)?;
-                    after = page.entries.last().map(|last| last.key.clone());
-                    more = page.more && after.is_some();
+                    after = page.next_after();
+                    more = after.is_some();
                     page.entries.into_iter().try_for_each(|entry| records.push(entry, take))?;
                 }
             }

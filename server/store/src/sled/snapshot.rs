@@ -154,7 +154,7 @@ fn read_page(
     let prefix = READ_ORDER.get(index).copied().unwrap_or_default();
     let page = engine.scan(prefix, Some(after).filter(|after| !after.is_empty()), PageLimit::PAGE);
     let page = page.map_err(|error| StoreError::Unavailable(error.0))?;
-    let last = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+    let last = page.next_after();
     let wanted = |entry: &KeyValue| entry.value.version <= rescue.sequence && order_rank(&entry.key) == index;
     let mut entries: Vec<KeyValue> = page.entries.into_iter().filter(wanted).collect();
     let (passed, next) = match last {

@@ -2,11 +2,12 @@
 
 use std::{collections::BTreeSet, fs};
 
+use plimsoll_core::domain::Summary;
+
 use super::fixture::{attempt, id, open, refusal, samples, settings, stores, summary};
 use crate::{
     Batch, KeyKind, LoadReport, OfflineStore, PAGE_ITEMS, PageLimit, Store, StoreError, StoreMode,
-    append_fragment, compact_samples, each_summary, load_summaries, load_summaries_past_damage, put_summary,
-    read_series, read_summary,
+    append_fragment, compact_samples, each_summary, load, load_past_damage, put, read_series, read_summary,
 };
 
 /// Flips one bit in the middle of the entry at `index` among those with the prefix.
@@ -27,12 +28,12 @@ async fn a_flipped_bit_in_a_summary_costs_that_summary() {
     for store in stores {
         let mut batch = Batch::default();
         for name in ["a", "b", "c"] {
-            put_summary(&mut batch, &summary(&attempt(name))).unwrap();
+            put(&mut batch, &summary(&attempt(name))).unwrap();
         }
         store.commit(batch).await.unwrap();
         flip(&store, &KeyKind::Summary.prefix(), 1).await;
         let mut found = Vec::new();
-        let loaded = load_summaries(&store, |summary| found.push(summary.attempt)).await.unwrap();
+        let loaded = load::<Summary>(&store, |summary| found.push(summary.attempt)).await.unwrap();
         assert_eq!(loaded, LoadReport { records: 2, damaged: 1, unreadable: 0 });
         assert_eq!(found, [id("a"), id("c")]);
         let error = read_summary(&store, &id("b")).await.unwrap_err();
@@ -51,7 +52,7 @@ async fn a_start_reads_all_summaries_of_one_part_and_of_many_but_those_that_are_
             // some end on another page than they begin
             one.key.variants = "v".repeat(n % 7 * 2000);
             let mut batch = Batch::default();
-            put_summary(&mut batch, &one).unwrap();
+            put(&mut batch, &one).unwrap();
             store.commit(batch).await.unwrap();
             all.push(one);
         }
@@ -127,7 +128,7 @@ async fn what_lies_around_a_flipped_bit_of_the_log_is_still_read_and_what_is_mis
     let store = open(dir.path());
     for name in &names {
         let mut batch = Batch::default();
-        put_summary(&mut batch, &summary(&attempt(name))).unwrap();
+        put(&mut batch, &summary(&attempt(name))).unwrap();
         store.commit(batch).await.unwrap();
     }
     // sled reads its last segments when it opens: what is damaged is to lie before them
@@ -156,7 +157,7 @@ async fn what_lies_around_a_flipped_bit_of_the_log_is_still_read_and_what_is_mis
     assert_eq!(started.try_iter().count() as u64, read.records);
     let commit = async |name: &str| {
         let mut batch = Batch::default();
-        put_summary(&mut batch, &summary(&attempt(name))).unwrap();
+        put(&mut batch, &summary(&attempt(name))).unwrap();
         store.commit(batch).await
     };
     let refused = commit(flipped).await.unwrap_err().to_string();
@@ -167,10 +168,10 @@ async fn what_lies_around_a_flipped_bit_of_the_log_is_still_read_and_what_is_mis
     commit("job-0599").await.unwrap();
     assert_eq!(store.status().mode, StoreMode::Writable, "others go on");
     let (mut found, mut gaps) = (BTreeSet::new(), Vec::new());
-    let take = |summary: plimsoll_core::domain::Summary| {
+    let take = |summary: Summary| {
         found.insert(summary.attempt.to_string());
     };
-    let loaded = load_summaries_past_damage(&store, take, |gap| gaps.push(gap)).await.unwrap();
+    let loaded = load_past_damage(&store, take, |gap| gaps.push(gap)).await.unwrap();
     assert_eq!(loaded.records, checked.summaries);
     for name in names.difference(&found) {
         let key = KeyKind::Summary.prefix_of(&id(name));
@@ -187,7 +188,7 @@ async fn a_store_that_sled_does_not_open_any_more_is_looked_at_and_gone_on_with_
     let store = open(dir.path());
     for n in 0..200 {
         let mut batch = Batch::default();
-        put_summary(&mut batch, &summary(&attempt(&format!("job-{n:04}")))).unwrap();
+        put(&mut batch, &summary(&attempt(&format!("job-{n:04}")))).unwrap();
         store.commit(batch).await.unwrap();
     }
     store.close().await.unwrap();
@@ -200,7 +201,7 @@ async fn a_store_that_sled_does_not_open_any_more_is_looked_at_and_gone_on_with_
     let left = looked.check(|flaw| panic!("{flaw:?}"), |_| {}).summaries;
     drop(looked);
     OfflineStore::accept_loss(&settings(dir.path()), None).unwrap();
-    let loaded = load_summaries(&open(dir.path()), |_| {}).await.unwrap();
+    let loaded = load::<Summary>(&open(dir.path()), |_| {}).await.unwrap();
     assert_eq!(loaded, LoadReport { records: left, ..LoadReport::default() });
     assert!(left > 50, "{left}");
 }

@@ -2,6 +2,7 @@
 
 use std::thread::{self, JoinHandle};
 
+use plimsoll_core::domain::Summary;
 use plimsoll_support::{patience::eventually, postgres::PostgresServer};
 use tokio_util::sync::CancellationToken;
 
@@ -9,7 +10,7 @@ use super::{
     database::{open, settings, value},
     fixture::{attempt, id, one, summary},
 };
-use crate::{Batch, CommitError, Store, load_summaries, put_summary};
+use crate::{Batch, CommitError, Store, load, put};
 
 #[tokio::test]
 async fn a_row_that_was_changed_by_hand_costs_at_most_that_record() {
@@ -34,22 +35,22 @@ async fn a_row_that_was_changed_by_hand_costs_at_most_that_record() {
         let store = open(&url);
         let mut batch = Batch::default();
         for name in ["a", "b", "c"] {
-            put_summary(&mut batch, &summary(&attempt(name))).unwrap();
+            put(&mut batch, &summary(&attempt(name))).unwrap();
         }
         store.commit(batch).await.unwrap();
         store.close().await.unwrap();
         server.sql(&database, &format!("UPDATE plimsoll.entry {change} {row}"));
         let again = open(&url);
         let mut found = Vec::new();
-        let report = load_summaries(&again, |summary| found.push(summary.attempt)).await.unwrap();
+        let report = load::<Summary>(&again, |summary| found.push(summary.attempt)).await.unwrap();
         assert_eq!((report.damaged, report.unreadable), (damaged, 0), "{change}");
         assert!(found.contains(&id("a")) && found.contains(&id("c")), "{change}: {found:?}");
         let mut snapshot = again.snapshot().await.unwrap();
         while snapshot.next().await.unwrap().is_some() {}
         let mut batch = Batch::default();
-        put_summary(&mut batch, &summary(&attempt("b"))).unwrap();
+        put(&mut batch, &summary(&attempt("b"))).unwrap();
         again.commit(batch).await.unwrap();
-        let report = load_summaries(&again, |_| ()).await.unwrap();
+        let report = load::<Summary>(&again, |_| ()).await.unwrap();
         assert_eq!(report.records, 3, "{change}: it can be written again");
     }
 }

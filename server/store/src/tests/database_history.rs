@@ -128,8 +128,8 @@ async fn entries_of(store: &Store, list: u8) -> Vec<ListEntry> {
             let (id, before) = found.value.value.split_at(8);
             ListEntry { id: number(id), before: number(before), version: found.value.version }
         }));
-        match page.entries.last().filter(|_| page.more) {
-            Some(last) => after.clone_from(&last.key),
+        match page.next_after() {
+            Some(last) => after = last,
             None => return entries,
         }
     }

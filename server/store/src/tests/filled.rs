@@ -2,10 +2,12 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
+use plimsoll_core::domain::Summary;
+
 use super::fixture::{attempt, open, refusal, settings, summary};
 use crate::{
     Batch, OfflineStore, OpenError, RepairLoss, Store, StoreCopy, StoreError, StoreFiller, StoreSettings,
-    fixtures, load_summaries, put_summary, repair,
+    fixtures, load, put, repair,
 };
 
 const ATTEMPTS: u64 = 400;
@@ -19,7 +21,7 @@ async fn served(dir: &Path) {
         let mut batch = Batch::default();
         let mut summary = summary(&attempt(&format!("job-{:04}", n * 7919 % ATTEMPTS)));
         summary.key.variants = format!("v{n}").repeat(usize::try_from((COMMITS - n) % 300).unwrap());
-        put_summary(&mut batch, &summary).unwrap();
+        put(&mut batch, &summary).unwrap();
         store.commit(batch).await.unwrap();
     }
     store.close().await.unwrap();
@@ -107,7 +109,7 @@ async fn a_store_that_was_filled_and_cut_short_before_it_was_served_is_damaged_a
         });
         assert!(cuts.count() >= 4, "{name}: most cuts cost something");
         let store = open(&way(name));
-        assert_eq!(load_summaries(&store, |_| {}).await.unwrap().records, ATTEMPTS, "{name}, whole");
+        assert_eq!(load::<Summary>(&store, |_| {}).await.unwrap().records, ATTEMPTS, "{name}, whole");
         assert_eq!(store.status().commits, COMMITS, "{name}, whole");
         store.close().await.unwrap();
     }

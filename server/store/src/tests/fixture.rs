@@ -15,7 +15,6 @@ use crate::{Batch, OfflineStore, Store, StoreError, StoreSettings, VersionedValu
 pub(crate) fn stores() -> (TempDir, Vec<Store>) {
     let dir = tempfile::tempdir().unwrap();
     let mut stores = vec![open(dir.path()), Store::memory()];
-    #[cfg(feature = "postgres")]
     stores.extend(super::database::new_store());
     (dir, stores)
 }

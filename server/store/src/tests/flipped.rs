@@ -7,8 +7,7 @@ use super::{
     fixture::{attempt, entries, open, settings, summary},
 };
 use crate::{
-    Batch, OfflineStore, RepairReport, Store, StoreSettings, fixtures, put_summary, repair,
-    sled::raw_log::RawLog,
+    Batch, OfflineStore, RepairReport, Store, StoreSettings, fixtures, put, repair, sled::raw_log::RawLog,
 };
 
 /// Places of the log that are damaged, one after the other.
@@ -21,7 +20,7 @@ async fn noted(dir: &Path) {
         let mut batch = Batch::default();
         let mut summary = summary(&attempt(&format!("job-{:03}", n * 89 % 300)));
         summary.key.variants = "v".repeat(n % 7 * 100);
-        put_summary(&mut batch, &summary).unwrap();
+        put(&mut batch, &summary).unwrap();
         store.commit(batch).await.unwrap();
     }
     store.close().await.unwrap();
@@ -38,7 +37,7 @@ async fn imported(dir: &Path) {
         for m in 0..40 {
             let mut summary = summary(&attempt(&format!("job-{:04}", n * 40 + m)));
             summary.key.variants = "v".repeat(m % 7 * 100);
-            put_summary(&mut batch, &summary).unwrap();
+            put(&mut batch, &summary).unwrap();
         }
         store.commit(batch).await.unwrap();
     }

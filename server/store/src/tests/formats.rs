@@ -14,8 +14,8 @@ use plimsoll_proto::counters::PageCounters;
 use super::fixture::{attempt, open, settings, summary, verdict};
 use crate::{
     Batch, FORMAT_VERSION, OfflineStore, OpenError, SampleRun, Store, StoreCopy, StoreSettings,
-    append_fragment, compact_samples, fixtures, load_tickets, open_attempts, put_attempt, put_ticket,
-    put_verdict, read_series, read_summary, read_verdict, repair, seal, store_id_at, store_id_of,
+    append_fragment, compact_samples, fixtures, load, open_attempts, put, put_verdict, read_series,
+    read_summary, read_verdict, repair, seal, store_id_at, store_id_of,
 };
 
 /// Columns of each kind, and a row whose mean is no whole page.
@@ -135,7 +135,7 @@ async fn fill(store: &Store) {
     append(&long.id, 1, 0, 950);
     append(&ended.id, 1, 0, 300);
     for attempt in [&running, &long, &ended] {
-        put_attempt(&mut batch, attempt).unwrap();
+        put(&mut batch, attempt).unwrap();
     }
     put_verdict(&mut batch, 7, &verdict("ended")).unwrap();
     store.commit(batch).await.unwrap();
@@ -144,7 +144,7 @@ async fn fill(store: &Store) {
     let more: Vec<Sample> = (951..=960).map(sample).collect();
     append_fragment(&mut batch, &long.id, 951, 0, more).unwrap();
     for ticket in &tickets() {
-        put_ticket(&mut batch, ticket).unwrap();
+        put(&mut batch, ticket).unwrap();
     }
     store.commit(batch).await.unwrap();
     seal(store, &ended, &ended_summary(&ended)).await.unwrap();
@@ -173,7 +173,7 @@ async fn check(store: &Store) {
     assert_eq!(read_summary(store, &ended.id).await.unwrap(), Some(summary));
     assert_eq!(read_verdict(store, &ended.id, 7).await.unwrap(), Some(verdict("ended")));
     let mut found = Vec::new();
-    load_tickets(store, |ticket| found.push(ticket)).await.unwrap();
+    load::<Ticket>(store, |ticket| found.push(ticket)).await.unwrap();
     assert_eq!(found, tickets());
 }
 

@@ -14,11 +14,12 @@ use std::{
     thread,
 };
 
+use plimsoll_core::domain::{Ticket, Verdict};
+
 use super::fixture::{Entries, attempt, entries, id, open, samples, settings, summary, verdict};
 use crate::{
     Batch, OfflineStore, OpenError, RepairReport, Store, StoreSettings, append_fragment, backup,
-    compact_samples, each_summary, fixtures, load_tickets, load_verdicts, open_attempts, put_attempt,
-    put_summary, put_verdict, seal,
+    compact_samples, each_summary, fixtures, load, open_attempts, put, put_verdict, seal,
     sled::{raw_log::RawLog, repair},
 };
 
@@ -36,7 +37,7 @@ async fn filled(dir: &Path) -> (PathBuf, Vec<u8>) {
             let name = format!("gitlab.example.com:{n:04}");
             let attempt = attempt(&name);
             let mut batch = Batch::default();
-            put_attempt(&mut batch, &attempt).unwrap();
+            put(&mut batch, &attempt).unwrap();
             append_fragment(&mut batch, &attempt.id, 1, 0, samples(1, 100)).unwrap();
             put_verdict(&mut batch, 7, &verdict(&name)).unwrap();
             store.commit(batch).await.unwrap();
@@ -50,7 +51,7 @@ async fn filled(dir: &Path) -> (PathBuf, Vec<u8>) {
                 let mut again = summary(&self::attempt(&format!("gitlab.example.com:{:04}", n - 40)));
                 again.key.variants = "v".repeat(n * 30);
                 let mut batch = Batch::default();
-                put_summary(&mut batch, &again).unwrap();
+                put(&mut batch, &again).unwrap();
                 store.commit(batch).await.unwrap();
             }
         }
@@ -154,8 +155,8 @@ fn verify(settings: &StoreSettings) -> (u8, String) {
 async fn serve(settings: &StoreSettings) -> Result<u64, OpenError> {
     let store = Store::open(settings)?;
     let read = each_summary(&store, |_| {}).await.unwrap();
-    let verdicts = load_verdicts(&store, |_| {}).await.unwrap();
-    let tickets = load_tickets(&store, |_| {}).await.unwrap();
+    let verdicts = load::<Verdict>(&store, |_| {}).await.unwrap();
+    let tickets = load::<Ticket>(&store, |_| {}).await.unwrap();
     let open = open_attempts(&store).await.unwrap();
     for attempt in &open {
         crate::each_run_past_damage(&store, &attempt.id, |_| {}).await.unwrap();

@@ -2,23 +2,14 @@
 
 mod conformance;
 mod damage;
-#[cfg(feature = "postgres")]
 mod database;
-#[cfg(feature = "postgres")]
 mod database_bad_input;
-#[cfg(feature = "postgres")]
 mod database_cut;
-#[cfg(feature = "postgres")]
 mod database_failover;
-#[cfg(feature = "postgres")]
 mod database_history;
-#[cfg(feature = "postgres")]
 mod database_moving;
-#[cfg(feature = "postgres")]
 mod database_proxy;
-#[cfg(feature = "postgres")]
 mod database_refusal;
-#[cfg(feature = "postgres")]
 mod database_replica;
 mod filled;
 pub(super) mod fixture;
@@ -26,7 +17,6 @@ mod flipped;
 mod formats;
 mod full_disk;
 mod links;
-#[cfg(feature = "postgres")]
 mod list_history;
 mod matrix;
 mod open_copy;

@@ -1,13 +1,12 @@
 //! What is kept comes back as it was, and the way from fragments to a sealed attempt loses nothing.
 
-use plimsoll_core::domain::AttemptId;
+use plimsoll_core::domain::{AttemptId, Summary};
 
 use super::fixture::{attempt, id, samples, stores, summary, verdict};
 use crate::{
     Batch, DeleteProgress, KeyKind, LoadReport, MemoryStore, PageLimit, SampleRun, SeriesExtent, SeriesRead,
-    Store, append_fragment, compact_samples, compact_samples_up_to, delete_attempt, each_run, load_summaries,
-    open_attempts, put_attempt, put_summary, put_verdict, read_series, read_summary, read_verdict, seal,
-    sweep_late_fragments,
+    Store, append_fragment, compact_samples, compact_samples_up_to, each_run, load, open_attempts, put,
+    put_verdict, read_series, read_summary, read_verdict, remove, seal, sweep_late_fragments,
 };
 
 /// Stores the samples `from` to `to` as one batch of an agent would.
@@ -45,9 +44,9 @@ async fn records_come_back_as_they_were() {
         let mut large = attempt("large");
         large.key.variants = "\u{1}".repeat(2048);
         let mut batch = Batch::default();
-        put_attempt(&mut batch, &large).unwrap();
-        put_attempt(&mut batch, &attempt("small")).unwrap();
-        put_summary(&mut batch, &summary(&large)).unwrap();
+        put(&mut batch, &large).unwrap();
+        put(&mut batch, &attempt("small")).unwrap();
+        put(&mut batch, &summary(&large)).unwrap();
         put_verdict(&mut batch, u64::MAX, &verdict("large")).unwrap();
         store.commit(batch).await.unwrap();
         assert_eq!(open_attempts(&store).await.unwrap(), [large.clone(), attempt("small")]);
@@ -56,7 +55,7 @@ async fn records_come_back_as_they_were() {
         assert_eq!(read_verdict(&store, &large.id, u64::MAX).await.unwrap(), Some(verdict("large")));
         assert_eq!(read_verdict(&store, &large.id, 1).await.unwrap(), None);
         let mut batch = Batch::default();
-        delete_attempt(&mut batch, &large).unwrap();
+        remove(&mut batch, &large).unwrap();
         store.commit(batch).await.unwrap();
         assert_eq!(open_attempts(&store).await.unwrap(), [attempt("small")]);
     }
@@ -69,11 +68,12 @@ async fn all_summaries_are_loaded_whatever_their_number() {
         let names: Vec<String> = (0..2300).map(|n| format!("{n:06}")).collect();
         for names in names.chunks(1000) {
             let mut batch = Batch::default();
-            names.iter().try_for_each(|name| put_summary(&mut batch, &summary(&attempt(name)))).unwrap();
+            names.iter().try_for_each(|name| put(&mut batch, &summary(&attempt(name)))).unwrap();
             store.commit(batch).await.unwrap();
         }
         let mut found = Vec::new();
-        let loaded = load_summaries(&store, |summary| found.push(summary.attempt.to_string())).await.unwrap();
+        let loaded =
+            load::<Summary>(&store, |summary| found.push(summary.attempt.to_string())).await.unwrap();
         assert_eq!(loaded, LoadReport { records: 2300, ..LoadReport::default() });
         assert_eq!(found, names);
     }
@@ -177,7 +177,7 @@ async fn an_attempt_of_very_many_fragments_is_sealed_whole() {
         let job = attempt("job");
         for from in (1..=1500).step_by(500) {
             let mut batch = Batch::default();
-            put_attempt(&mut batch, &job).unwrap();
+            put(&mut batch, &job).unwrap();
             let mut one = |n| append_fragment(&mut batch, &job.id, n, 0, samples(n, n));
             (from..from + 500).try_for_each(&mut one).unwrap();
             store.commit(batch).await.unwrap();
@@ -214,7 +214,7 @@ async fn late_fragments_are_swept_and_those_of_open_attempts_stay() {
         append(&store, &running.id, 0, 1, 10).await;
         append(&store, &id("unknown"), 0, 1, 10).await;
         let mut batch = Batch::default();
-        put_attempt(&mut batch, &running).unwrap();
+        put(&mut batch, &running).unwrap();
         store.commit(batch).await.unwrap();
         assert_eq!(sweep_late_fragments(&store).await.unwrap(), DeleteProgress { items: 2, more: false });
         assert_eq!(read(&store, &sealed.id).await.extent.samples, 0);

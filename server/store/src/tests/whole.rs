@@ -5,8 +5,7 @@ use std::{collections::BTreeMap, fs};
 use super::fixture::{attempt, entries, id, one, open, refusal, samples, settings, summary, verdict};
 use crate::{
     Batch, CheckFinding, KeyKind, KeyValue, OfflineStore, OpenError, PageLimit, Store, StoreFiller,
-    VersionedValue, append_fragment, bytes_below, put_attempt, put_summary, put_verdict,
-    sled::engine::Engine,
+    VersionedValue, append_fragment, bytes_below, put, put_verdict, sled::engine::Engine,
 };
 
 /// A store with something of every kind, closed.
@@ -14,8 +13,8 @@ async fn filled() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     let mut batch = Batch::default();
-    put_attempt(&mut batch, &attempt("running")).unwrap();
-    put_summary(&mut batch, &summary(&attempt("ended"))).unwrap();
+    put(&mut batch, &attempt("running")).unwrap();
+    put(&mut batch, &summary(&attempt("ended"))).unwrap();
     put_verdict(&mut batch, 7, &verdict("ended")).unwrap();
     append_fragment(&mut batch, &id("running"), 1, 0, samples(1, 40)).unwrap();
     store.commit(batch).await.unwrap();

@@ -8,10 +8,11 @@ use plimsoll_proto::{
     figures::{self, NOT_KNOWN},
     measured,
     shown::clean,
+    times,
     v1::{GetAttemptResponse, Key, Phase, Summary},
 };
 
-use super::{numbers, text};
+use super::text;
 pub(super) use table::render_comparison;
 
 /// One value of each of two attempts, as text; empty for an attempt that has no such value.
@@ -85,7 +86,7 @@ fn usage_facts(summary: &Summary) -> Vec<(String, String)> {
     };
     vec![
         named_value("result", text::attempt_result(summary)),
-        named_value("need", need_text(summary)),
+        named_value("need", measured::noted_need_words(summary)),
         named_value("mean need", figures::known(measured::mean_need(summary), figures::bytes)),
         named_value("peak", figures::known(measured::memory_peak(summary), figures::bytes)),
         named_value("memory request", size(resources.memory_request_bytes).unwrap_or_else(none)),
@@ -93,33 +94,20 @@ fn usage_facts(summary: &Summary) -> Vec<(String, String)> {
         named_value("CPU request", cores(resources.cpu_request_cores).unwrap_or_else(none)),
         named_value("CPU limit", cores(resources.cpu_limit_cores).unwrap_or_else(none)),
         named_value("CPU used", cpu),
-        named_value("time", numbers::millis(summary.wall_ms)),
-        named_value("started", numbers::date_time(summary.started_unix_ms)),
+        named_value("time", figures::millis(summary.wall_ms)),
+        named_value("started", times::date_time(summary.started_unix_ms)),
         named_value("pool", clean(&summary.pool)),
     ]
 }
 
-fn need_text(summary: &Summary) -> String {
-    let note = measured::need_note(summary).map(|note| format!(", {note}")).unwrap_or_default();
-    format!("{}{note}", measured::need_words(summary))
-}
-
-/// One row for each name of a phase: the sum of the times and the highest need of all phases with this name.
+/// One row for each name of a phase.
 fn phases(phases: &[Phase]) -> Vec<(String, String)> {
-    let mut sums: Vec<(&str, u64, u64)> = Vec::new();
-    for phase in phases {
-        match sums.iter_mut().find(|sum| sum.0 == phase.name) {
-            Some(sum) => {
-                (sum.1, sum.2) = (sum.1.saturating_add(phase.wall_ms), sum.2.max(phase.need_peak_bytes));
-            }
-            None => sums.push((&phase.name, phase.wall_ms, phase.need_peak_bytes)),
-        }
-    }
-    let row = |(name, wall_ms, need): (&str, u64, u64)| {
-        let value = format!("{}, needed {}", numbers::millis(wall_ms), numbers::bytes(need));
-        named_value(&format!("phase {}", clean(name)), value)
+    let row = |sum: Phase| {
+        let value =
+            format!("{}, needed {}", figures::millis(sum.wall_ms), figures::bytes(sum.need_peak_bytes));
+        named_value(&format!("phase {}", clean(&sum.name)), value)
     };
-    sums.into_iter().map(row).collect()
+    measured::phases_by_name(phases).into_iter().map(row).collect()
 }
 
 /// The verdict in force: the first line of its text.

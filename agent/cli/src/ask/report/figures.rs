@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_proto::{
     evidence::cause_name,
-    figures::{float, to_whole},
+    figures::{self, amount, count, float, to_whole},
     sums,
     tables::{
         FactCell::{self, Better, Number, Text, Worse},
@@ -14,7 +14,7 @@ use plimsoll_proto::{
 };
 
 use super::ReportData;
-use crate::ask::numbers::{self, amount, count};
+use crate::ask::numbers;
 
 /// A figure: its name, its value now and before, and the change, for example `+12 %`; empty if a comparison makes no sense.
 type Figure = [FactCell; 4];
@@ -45,7 +45,7 @@ fn figure(
         (Increase::Neither, _) | (_, None) => Number,
     };
     let share = share.map(|share| format!("{:+.0} %", share * 100.0)).unwrap_or_default();
-    let [now, before] = [now, before].map(|value| Number(numbers::cell(value, words)));
+    let [now, before] = [now, before].map(|value| Number(figures::cell(value, words)));
     [Text(name.to_owned()), now, before, change(share)]
 }
 
@@ -86,7 +86,7 @@ pub(super) fn figures(digest: &ReportData) -> FactTable {
                 Neither,
             ),
             ("memory wasted, GiB·h", sums::memory_wasted_hours, Bad),
-            ("CPU wasted, core·h", |t| sums::cpu_asked(t).map(|_| t.cpu_wasted_core_hours), Bad),
+            ("CPU wasted, core·h", sums::cpu_wasted_hours, Bad),
         ]),
         counts(&[
             ("attempts left out: no mean memory", |t| t.memory_not_measured, Neither),
@@ -99,7 +99,7 @@ pub(super) fn figures(digest: &ReportData) -> FactTable {
             ("retries that a verdict saved", |t| t.retries_avoided, Good),
         ]),
     ];
-    let is_nothing = |cell: &FactCell| ["0", numbers::DASH].contains(&&*cell.text());
+    let is_nothing = |cell: &FactCell| ["0", figures::DASH].contains(&&*cell.text());
     let is_shown =
         |(nth, [_, now, before, _]): &(usize, Figure)| *nth == 0 || !is_nothing(now) || !is_nothing(before);
     let shown = all.into_iter().flatten().enumerate().filter(is_shown);

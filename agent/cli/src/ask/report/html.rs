@@ -2,27 +2,26 @@
 
 use plimsoll_pages::report::{BARS_HEAD, ReportPage, ReportSection};
 use plimsoll_proto::{
-    figures::float,
+    figures::{amount, cell, count, float},
     sums,
     tables::{
         self,
         FactCell::{Bar, Number, Text},
         FactTable, table_of,
     },
+    times,
 };
 
-use super::{MAX_NAMED_PACKAGES, ReportData, figures, next};
-use crate::ask::{
-    filter_words,
-    numbers::{self, amount, count},
-};
+use super::{MAX_NAMED_PACKAGES, ReportData, TimeRange, figures, next};
+use crate::ask::{filter_words, numbers};
 
 /// The whole HTML file.
 pub(super) fn render(digest: &ReportData) -> String {
-    let (from, to) = (numbers::date(digest.from_unix_ms), numbers::date(digest.to_unix_ms));
+    let TimeRange { from_unix_ms, to_unix_ms } = digest.range;
+    let (from, to) = (times::date(from_unix_ms), times::date(to_unix_ms));
     let title = format!("Builds from {from} to {to}");
-    let (from, to) = (numbers::date_time(digest.from_unix_ms), numbers::date_time(digest.to_unix_ms));
-    let long = numbers::length_words(digest.to_unix_ms.saturating_sub(digest.from_unix_ms));
+    let (from, to) = (times::date_time(from_unix_ms), times::date_time(to_unix_ms));
+    let long = numbers::length_words(digest.range.length_ms());
     let about = format!(
         "{}; {from} to {to} UTC, against the {long} before",
         filter_words::filter_words(&digest.filter)
@@ -58,9 +57,9 @@ fn steps_table(digest: &ReportData) -> FactTable {
     let most = steps.iter().map(|(_, sums)| sums.failed).max().unwrap_or(0).max(1);
     table_of(["from (UTC)", "attempts", "wasted GiB·h", "failed", BARS_HEAD], steps, |(from, sums)| {
         [
-            Text(numbers::date(from)),
+            Text(times::date(from)),
             Number(count(sums.attempts)),
-            Number(numbers::cell(sums::memory_wasted_hours(&sums), amount)),
+            Number(cell(sums::memory_wasted_hours(&sums), amount)),
             Number(count(sums.failed)),
             Bar(float(sums.failed) / float(most)),
         ]

@@ -42,8 +42,8 @@ struct WasterJson {
 pub(super) fn render(digest: &ReportData) -> String {
     let wasters = digest.wasters();
     json::render(&DigestJson {
-        from_unix_ms: digest.from_unix_ms,
-        to_unix_ms: digest.to_unix_ms,
+        from_unix_ms: digest.range.from_unix_ms,
+        to_unix_ms: digest.range.to_unix_ms,
         of: crate::ask::filter_words::filter_words(&digest.filter),
         now: to_json(&digest.now),
         before: to_json(&digest.before),

@@ -11,6 +11,7 @@ mod text;
 use plimsoll_client::questions::{Client, QuestionFailure};
 use plimsoll_pages::report::BARS_HEAD;
 use plimsoll_proto::{
+    figures::{amount, cell, count, percent, share},
     sums,
     tables::{
         FactCell::{Bar, Number, Text},
@@ -22,7 +23,6 @@ use plimsoll_proto::{
 use super::{
     CommandOutput,
     fleet::Presentation,
-    numbers,
     text::{calibration_line, would_have_been},
 };
 
@@ -47,7 +47,7 @@ pub enum DigestFormat {
 }
 
 /// A period of time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TimeRange {
     /// Start of the period, milliseconds since 1970.
     pub from_unix_ms: u64,
@@ -56,15 +56,20 @@ pub struct TimeRange {
 }
 
 impl TimeRange {
+    /// Length of the period, milliseconds.
+    fn length_ms(self) -> u64 {
+        self.to_unix_ms.saturating_sub(self.from_unix_ms)
+    }
+
     /// The range of the same length just before this one.
     fn previous(self) -> Self {
-        let long = self.to_unix_ms.saturating_sub(self.from_unix_ms);
-        Self { from_unix_ms: self.from_unix_ms.saturating_sub(long), to_unix_ms: self.from_unix_ms }
+        let from_unix_ms = self.from_unix_ms.saturating_sub(self.length_ms());
+        Self { from_unix_ms, to_unix_ms: self.from_unix_ms }
     }
 
     /// Time that one step of the chart covers: whole days, and so many that there are at most [`MAX_CHART_STEPS`] steps.
     fn step_ms(self) -> u64 {
-        let days = self.to_unix_ms.saturating_sub(self.from_unix_ms).div_ceil(STEP_MS);
+        let days = self.length_ms().div_ceil(STEP_MS);
         STEP_MS * days.div_ceil(MAX_CHART_STEPS).max(1)
     }
 
@@ -78,9 +83,7 @@ impl TimeRange {
 struct ReportData {
     /// Which attempts the report covers, without times.
     filter: Filter,
-    from_unix_ms: u64,
-    to_unix_ms: u64,
-    step_ms: u64,
+    range: TimeRange,
     now: StatsTotals,
     before: StatsTotals,
     /// The server's statistics, by package and over time.
@@ -108,9 +111,7 @@ pub async fn digest(
     let (now, before) = (client.stats(now).await?, client.stats(before).await?);
     let digest = ReportData {
         filter: Filter { from_unix_ms: None, to_unix_ms: None, ..filter },
-        from_unix_ms: range.from_unix_ms,
-        to_unix_ms: range.to_unix_ms,
-        step_ms: range.step_ms(),
+        range,
         now: now.totals.clone().unwrap_or_default(),
         before: before.totals.unwrap_or_default(),
         stats: now,
@@ -140,12 +141,12 @@ impl ReportData {
             let wasted = sums.memory_wasted_gib_hours;
             [
                 Text(group.name.clone()),
-                Number(numbers::amount(wasted)),
+                Number(amount(wasted)),
                 Bar(wasted / most),
-                Number(numbers::share(wasted, all)),
-                Number(numbers::cell(sums::memory_used_share(&sums), numbers::percent)),
-                Number(numbers::count(sums.attempts)),
-                Number(numbers::count(sums.failed)),
+                Number(share(wasted, all)),
+                Number(cell(sums::memory_used_share(&sums), percent)),
+                Number(count(sums.attempts)),
+                Number(count(sums.failed)),
             ]
         })
     }

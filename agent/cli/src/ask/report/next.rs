@@ -2,7 +2,7 @@
 
 use plimsoll_proto::{
     evidence::cause_name,
-    figures,
+    figures::{self, count},
     json::Word as _,
     shown::clean,
     sums,
@@ -10,7 +10,6 @@ use plimsoll_proto::{
 };
 
 use super::ReportData;
-use crate::ask::numbers::{self, count};
 
 /// A package with at least this share of all waste is named in a suggestion.
 const WASTER_SHARE: f64 = 0.1;
@@ -106,7 +105,7 @@ fn waster_advice(digest: &ReportData) -> Option<String> {
             "{} wasted {}, {} of all, and put {} of what it asked for to use: let it ask for less.",
             clean(&group.name),
             figures::gib_hours(wasted),
-            numbers::share(wasted, all),
+            figures::share(wasted, all),
             figures::known(sums::memory_used_share(&sums), figures::percent)
         )
     })
@@ -142,7 +141,7 @@ fn switch_on_advice(now: &StatsTotals) -> Option<String> {
         format!(
             "With the predicted sizes {} ({}) less would have been asked for, with {}: take them.",
             figures::gib_hours(saved),
-            numbers::share(saved, would.asked_gib_hours),
+            figures::share(saved, would.asked_gib_hours),
             sums::memory_failures_with_predictions(would)
         )
     })

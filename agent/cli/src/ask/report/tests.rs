@@ -184,9 +184,7 @@ fn stats() -> GetStatsResponse {
 pub(super) fn full() -> ReportData {
     ReportData {
         filter: Filter { owner: "team a&b".to_owned(), ..Filter::default() },
-        from_unix_ms: 1_763_164_800_000,
-        to_unix_ms: 1_763_164_800_000 + 7 * STEP_MS,
-        step_ms: STEP_MS,
+        range: TimeRange { from_unix_ms: 1_763_164_800_000, to_unix_ms: 1_763_164_800_000 + 7 * STEP_MS },
         now: now(),
         before: before(),
         stats: stats(),

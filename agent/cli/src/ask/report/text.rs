@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use plimsoll_proto::wrap::wrapped;
+use plimsoll_proto::{times, wrap::wrapped};
 
-use super::{ReportData, figures, next};
+use super::{ReportData, TimeRange, figures, next};
 use crate::ask::{
     filter_words, numbers,
     terminal_style::{Paint, TerminalStyle},
     text::{
-        notes, over_time, regressions,
+        notes, over_time, regressions, section,
         table::{NameAt, render_facts},
     },
 };
@@ -19,8 +19,9 @@ const LINE_CELLS: usize = 100;
 
 /// The whole report.
 pub(super) fn render(digest: &ReportData, look: TerminalStyle) -> String {
-    let (from, to) = (numbers::date_time(digest.from_unix_ms), numbers::date_time(digest.to_unix_ms));
-    let long = numbers::length_words(digest.to_unix_ms.saturating_sub(digest.from_unix_ms));
+    let TimeRange { from_unix_ms, to_unix_ms } = digest.range;
+    let (from, to) = (times::date_time(from_unix_ms), times::date_time(to_unix_ms));
+    let long = numbers::length_words(digest.range.length_ms());
     let mut text = look.paint(Paint::Head, &format!("Builds from {from} to {to} UTC"));
     let _written =
         write!(text, "\n{}; before: the {long} before that\n", filter_words::filter_words(&digest.filter));
@@ -31,7 +32,7 @@ pub(super) fn render(digest: &ReportData, look: TerminalStyle) -> String {
             text.push_str(&section(name, &render_facts(&table, NameAt::Start, usize::MAX, look), look));
         }
     }
-    text.push_str(&over_time(&digest.stats.steps, digest.step_ms, look));
+    text.push_str(&over_time(&digest.stats.steps, digest.range.step_ms(), look));
     text.push_str(&section(
         "packages that waste most",
         &render_facts(&digest.wasters_table(), NameAt::End, usize::MAX, look),
@@ -43,11 +44,6 @@ pub(super) fn render(digest: &ReportData, look: TerminalStyle) -> String {
     text.push_str(&section("what to do next", &advice_sentences(digest, look), look));
     let notes = notes(&digest.stats, look);
     if notes.is_empty() { text } else { text + "\n" + &notes }
-}
-
-/// A section with a heading; empty if it has no content.
-fn section(name: &str, body: &str, look: TerminalStyle) -> String {
-    if body.is_empty() { String::new() } else { format!("\n{}\n{body}", look.paint(Paint::Head, name)) }
 }
 
 fn advice_sentences(digest: &ReportData, look: TerminalStyle) -> String {

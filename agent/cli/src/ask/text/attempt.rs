@@ -8,14 +8,12 @@ use plimsoll_proto::{
     json::Word as _,
     measured,
     shown::clean,
+    times,
     v1::{Cause, GetAttemptResponse, Outcome, Source, Summary, Verdict},
 };
 
 use super::{key::key_words, predicted, predictor::render_verdict, series, titled_line};
-use crate::ask::{
-    numbers,
-    terminal_style::{Paint, TerminalStyle},
-};
+use crate::ask::terminal_style::{Paint, TerminalStyle};
 
 /// One attempt: its key, its use over time, its prediction, and its verdict.
 pub(in crate::ask) fn render_attempt(shown: &GetAttemptResponse, look: TerminalStyle) -> String {
@@ -41,7 +39,7 @@ pub(in crate::ask) fn render_attempt(shown: &GetAttemptResponse, look: TerminalS
 fn earlier_verdict(verdict: &Verdict) -> String {
     let given = match verdict.given_unix_ms {
         0 => String::new(),
-        given => format!("{} UTC, ", numbers::date_time(given)),
+        given => format!("{} UTC, ", times::date_time(given)),
     };
     let answer = render_verdict(verdict);
     format!("{given}{}", answer.lines().next().unwrap_or_default())
@@ -95,12 +93,11 @@ fn cpu_line(summary: &Summary) -> String {
 }
 
 fn time_line(summary: &Summary) -> String {
-    let took = numbers::millis(summary.wall_ms);
+    let took = figures::millis(summary.wall_ms);
     if summary.outcome() == Outcome::Running {
-        return format!("since {} UTC, measured for {took}", numbers::date_time(summary.started_unix_ms));
+        return format!("since {} UTC, measured for {took}", times::date_time(summary.started_unix_ms));
     }
-    let ended = summary.started_unix_ms.saturating_add(summary.wall_ms);
-    format!("{} UTC, after {took}", numbers::date_time(ended))
+    format!("{} UTC, after {took}", times::date_time(measured::ended_unix_ms(summary)))
 }
 
 /// The attempt's id, with its number if the job was attempted several times.
@@ -117,7 +114,7 @@ fn id_words(summary: &Summary) -> String {
 
 fn place_line(summary: &Summary) -> Option<String> {
     let pool = (!summary.pool.is_empty()).then(|| format!("pool {}", clean(&summary.pool)));
-    let trust = summary.untrusted.then(|| "not trusted: it never lowers predictions for others".to_owned());
+    let trust = summary.untrusted.then(|| measured::NOT_TRUSTED.to_owned());
     let parts: Vec<String> = pool.into_iter().chain(trust).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
 }
@@ -135,15 +132,14 @@ pub(super) fn end_paint(summary: &Summary) -> Paint {
 
 /// Time that the build lost because of limits; `None` if that was not measured or is 0.
 fn lost_time(summary: &Summary) -> Option<String> {
-    let above_zero = |time: Option<u64>| time.filter(|time| *time > 0);
     let mut parts = Vec::new();
-    if let Some(ms) = above_zero(summary.starved_ms) {
-        parts.push(format!("starved for {}", numbers::millis(ms)));
+    if let Some(ms) = measured::above_zero(summary.starved_ms) {
+        parts.push(format!("starved for {}", figures::millis(ms)));
     }
-    if let Some(usec) = above_zero(summary.memory_stall_usec) {
+    if let Some(usec) = measured::above_zero(summary.memory_stall_usec) {
         parts.push(format!("stalled for memory for {}", figures::micros(usec)));
     }
-    if let Some(usec) = above_zero(summary.throttled_usec) {
+    if let Some(usec) = measured::above_zero(summary.throttled_usec) {
         // the kernel adds up the time of all processors, so it may be longer than the attempt
         parts.push(format!("throttled for {} over all processors", figures::micros(usec)));
     }
@@ -160,7 +156,7 @@ fn phases(summary: &Summary) -> String {
         let is_peak = !marked && phase.name == summary.peak_phase && phase.need_peak_bytes == peak;
         marked |= is_peak;
         let mark = if is_peak { "  <- peak" } else { "" };
-        let (need, time) = (numbers::bytes(phase.need_peak_bytes), numbers::millis(phase.wall_ms));
+        let (need, time) = (figures::bytes(phase.need_peak_bytes), figures::millis(phase.wall_ms));
         let cpu = figures::micros(phase.cpu_usec);
         let name = clean(&phase.name);
         let _written = writeln!(text, "{head:<11} {need:>10}  {time:>12}  {cpu:>12} cpu  {name}{mark}");
@@ -169,10 +165,9 @@ fn phases(summary: &Summary) -> String {
 }
 
 fn memory_line(summary: &Summary) -> String {
-    let note = measured::need_note(summary).map(|note| format!(", {note}")).unwrap_or_default();
     let mut text = format!(
-        "needed {}{note} (mean {}){}; asked for {}",
-        measured::need_words(summary),
+        "needed {} (mean {}){}; asked for {}",
+        measured::noted_need_words(summary),
         figures::known(measured::mean_need(summary), figures::bytes),
         measured::memory_peak_words(summary).map(|mark| format!(", {mark}")).unwrap_or_default(),
         measured::memory_asked_words(summary.resources.as_ref()),
@@ -180,7 +175,7 @@ fn memory_line(summary: &Summary) -> String {
     if let Some(share) = measured::need_of_ask_words(summary) {
         let _written = write!(text, " ({share})");
     }
-    if let Some(kills) = summary.oom_kill.filter(|kills| *kills > 0) {
+    if let Some(kills) = measured::above_zero(summary.oom_kill) {
         let killed = figures::counted_as(kills, "process", "processes");
         let killed = format!("{killed} killed for memory {}", evidence::oom_origin(summary.oom_origin()));
         let _written = write!(text, "; {}", killed.trim_end());

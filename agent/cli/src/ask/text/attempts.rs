@@ -1,8 +1,9 @@
 //! Prints lists of attempts for people.
 
 use plimsoll_proto::{
-    measured,
+    figures, measured,
     shown::clean,
+    times,
     v1::{ListAttemptsRequest, ListAttemptsResponse, Summary},
 };
 
@@ -12,10 +13,7 @@ use super::{
     stats,
     table::{Cell, Column, Table},
 };
-use crate::ask::{
-    numbers,
-    terminal_style::{Paint, TerminalStyle},
-};
+use crate::ask::terminal_style::{Paint, TerminalStyle};
 
 /// A row for each attempt; below a failed attempt, the log line that identifies its failure.
 pub(in crate::ask) fn render_attempts(
@@ -51,7 +49,7 @@ pub(in crate::ask) fn render_attempts(
         // repeat the times as absolute ones: relative times would mean another period in the next call
         let filter = asked.filter.clone().unwrap_or_default();
         let times = [("since", filter.from_unix_ms), ("until", filter.to_unix_ms)];
-        let times = times.into_iter().filter_map(|(name, time)| Some((name, numbers::rfc3339(time?))));
+        let times = times.into_iter().filter_map(|(name, time)| Some((name, times::rfc3339(time?))));
         let times = times.map(|(name, time)| format!(" --{name} {time}")).collect::<Vec<_>>().concat();
         let token = clean(&page.next_page_token);
         let more = format!(
@@ -69,8 +67,8 @@ fn row(summary: &Summary) -> Vec<Cell> {
         Cell::painted(result_cell(summary), end_paint(summary)),
         measured::marked_need_cell(summary).into(),
         Cell::painted(measured::need_of_ask_cell(summary), if over { Paint::Warn } else { Paint::Plain }),
-        numbers::millis(summary.wall_ms).into(),
-        numbers::date_time(summary.started_unix_ms.saturating_add(summary.wall_ms)).into(),
+        figures::millis(summary.wall_ms).into(),
+        times::date_time(measured::ended_unix_ms(summary)).into(),
         clean(&summary.pool).into(),
         summary.key.as_ref().map(name).unwrap_or_default().into(),
         clean(&summary.attempt).into(),

@@ -21,9 +21,9 @@ pub(super) fn render(curve: &JobsCurve) -> String {
     for point in &curve.points {
         let jobs = format!("-j{}", point.jobs);
         let needs = [point.need_p50_bytes, point.need_p95_bytes].map(figures::bytes);
-        let known = point.wall_p50_ms > 0;
-        let time = if known { figures::millis(point.wall_p50_ms) } else { figures::DASH.to_owned() };
-        let held = if known { figures::gib_hours(point.held_gib_hours) } else { figures::DASH.to_owned() };
+        let wall_ms = measured::point_wall_ms(point);
+        let time = figures::cell(wall_ms, figures::millis);
+        let held = figures::cell(wall_ms, |_| figures::gib_hours(point.held_gib_hours));
         let row = format!(
             "{jobs:<6}  {:>10}  {:>10}  {time:>12}  {held:>13}  {}",
             needs[0],
@@ -56,7 +56,7 @@ fn row_mark(curve: &JobsCurve, jobs: u32) -> String {
 fn cheapest_range(curve: &JobsCurve, jobs: u32) -> String {
     let tried = curve.points.iter().filter(|point| point.attempts > 0).map(|point| point.jobs).max();
     let least = curve.points.iter().find(|point| point.jobs == jobs).map(|point| point.held_gib_hours);
-    let guessed = |point: &&JobsPoint| Some(point.jobs) > tried && point.wall_p50_ms > 0;
+    let guessed = |point: &&JobsPoint| Some(point.jobs) > tried && measured::point_wall_ms(point).is_some();
     let mut guesses = curve.points.iter().filter(guessed).map(|point| Some(point.held_gib_hours));
     match tried {
         Some(tried) if guesses.any(|guess| guess < least) => {

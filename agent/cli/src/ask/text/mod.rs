@@ -40,6 +40,13 @@ pub(super) use stats::{notes, over_time, render_stats};
 #[cfg(feature = "people")]
 pub(super) use totals::{calibration_line, would_have_been};
 
+/// A section with a heading; empty if it has no content.
+#[cfg(feature = "people")]
+pub(super) fn section(heading: &str, body: &str, look: super::TerminalStyle) -> String {
+    let heading = look.paint(super::terminal_style::Paint::Head, heading);
+    if body.is_empty() { String::new() } else { format!("\n{heading}\n{body}") }
+}
+
 /// A line with a title, padded to a fixed width, and a value.
 #[cfg(feature = "people")]
 fn titled_line(name: &str, value: &str) -> String {

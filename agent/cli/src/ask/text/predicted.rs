@@ -26,10 +26,7 @@ fn held_words(held: bool, look: TerminalStyle) -> String {
 }
 
 fn memory_line(predicted: &Predicted, summary: &Summary, look: TerminalStyle) -> Option<String> {
-    let (limit, need) = (predicted.memory_limit_bytes, measured::proven_need(summary)?);
-    if limit == 0 {
-        return None;
-    }
+    let (limit, need) = (measured::predicted_limit(summary)?, measured::proven_need(summary)?);
     let held = measured::limit_sufficed(summary)
         .map_or_else(|| figures::NOT_KNOWN.to_owned(), |held| held_words(held, look));
     let shown = format!(

@@ -11,24 +11,20 @@ use plimsoll_proto::{
     v1::{ChangeKind, FailureGroup, GetStatsResponse, MixedNeed, Regression},
 };
 
-use super::table::{NameAt, render_facts};
-use crate::ask::{
-    numbers,
-    terminal_style::{Paint, TerminalStyle},
+use super::{
+    section,
+    table::{NameAt, render_facts},
 };
+use crate::ask::terminal_style::{Paint, TerminalStyle};
 
 /// Most rows of each section.
 const SHOWN_ROWS: usize = 10;
 
 /// The findings as text: a section for each kind of finding.
 pub(in crate::ask) fn finding_sections(stats: &GetStatsResponse, look: TerminalStyle) -> String {
-    let table = |head: &str, facts: &FactTable, rest: &str| match facts.rows.len() {
-        0 => String::new(),
-        all => {
-            section_head(head, look)
-                + &render_facts(facts, NameAt::End, SHOWN_ROWS, look)
-                + &more_line(all, rest)
-        }
+    let table = |head: &str, facts: &FactTable, rest: &str| {
+        let rows = render_facts(facts, NameAt::End, SHOWN_ROWS, look);
+        section(head, &(rows + &more_line(facts.rows.len(), rest)), look)
     };
     regressions_section(&stats.regressions, look)
         + &mixed_section(&stats.mixed, look)
@@ -47,10 +43,6 @@ pub(in crate::ask) fn finding_sections(stats: &GetStatsResponse, look: TerminalS
         + &table("rules that do not count here", &tables::silenced_rules(&stats.silenced), "rules")
 }
 
-fn section_head(text: &str, look: TerminalStyle) -> String {
-    format!("\n{}\n", look.paint(Paint::Head, text))
-}
-
 fn more_line(all: usize, what: &str) -> String {
     match all.saturating_sub(SHOWN_ROWS) {
         0 => String::new(),
@@ -60,12 +52,9 @@ fn more_line(all: usize, what: &str) -> String {
 
 /// Two lines for each build with a changed need.
 fn regressions_section(regressions: &[Regression], look: TerminalStyle) -> String {
-    if regressions.is_empty() {
-        return String::new();
-    }
-    let mut text = section_head("needs that have moved (the most expensive first)", look);
+    let mut text = String::new();
     for moved in regressions.iter().take(SHOWN_ROWS) {
-        let (before, now) = (numbers::bytes(moved.before_bytes), numbers::bytes(moved.now_bytes));
+        let (before, now) = (figures::bytes(moved.before_bytes), figures::bytes(moved.now_bytes));
         let paint = if moved.factor > 1.0 { Paint::Bad } else { Paint::Good };
         let _written = writeln!(
             text,
@@ -83,32 +72,26 @@ fn regressions_section(regressions: &[Regression], look: TerminalStyle) -> Strin
         };
         let _written = writeln!(text, "          {}{changed}", clean(&moved.key));
     }
-    text + &more_line(regressions.len(), "that cost less")
+    text.push_str(&more_line(regressions.len(), "that cost less"));
+    section("needs that have moved (the most expensive first)", &text, look)
 }
 
 /// Two lines for each build that has groups of attempts with different needs.
 fn mixed_section(builds: &[MixedNeed], look: TerminalStyle) -> String {
-    if builds.is_empty() {
-        return String::new();
-    }
-    let mut text =
-        section_head("builds that hide groups with different needs (the most expensive first)", look);
+    let mut text = String::new();
     for build in builds.iter().take(SHOWN_ROWS) {
         let cost = look.paint(Paint::Bad, &format!("{:>8}", figures::amount(build.extra_gib_hours)));
         let _written = writeln!(text, "{cost} GiB·h above the need with one size  {}", clean(&build.key));
         let reason = build.groups.as_ref().map(|groups| clean(&groups.reason)).unwrap_or_default();
         let _written = writeln!(text, "          {reason}");
     }
-    text + &more_line(builds.len(), "that cost less")
+    text.push_str(&more_line(builds.len(), "that cost less"));
+    section("builds that hide groups with different needs (the most expensive first)", &text, look)
 }
 
 /// Two lines for each group of equal failures; the second line is the log line that identifies them.
 fn failures_section(groups: &[FailureGroup], look: TerminalStyle) -> String {
-    if groups.is_empty() {
-        return String::new();
-    }
-    let mut text =
-        section_head("failures by the line that they are known by (the most frequent first)", look);
+    let mut text = String::new();
     for group in groups.iter().take(SHOWN_ROWS) {
         let retries = match group.retried {
             0 => "not retried".to_owned(),
@@ -124,5 +107,6 @@ fn failures_section(groups: &[FailureGroup], look: TerminalStyle) -> String {
         let count = look.paint(Paint::Bad, &format!("{:>8}", figures::count(group.attempts)));
         let _written = writeln!(text, "{count}  {cause}: {packages}; {retries}\n          {line}");
     }
-    text + &more_line(groups.len(), "with fewer failures")
+    text.push_str(&more_line(groups.len(), "with fewer failures"));
+    section("failures by the line that they are known by (the most frequent first)", &text, look)
 }

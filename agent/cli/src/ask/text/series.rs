@@ -1,7 +1,7 @@
 //! Draws the samples of an attempt on a terminal: memory against its limit, events, and CPU.
 
 use plimsoll_proto::{
-    measured,
+    figures, measured,
     series::{self, SeriesPoint},
     v1::{Sample, Summary},
 };
@@ -29,8 +29,8 @@ pub(super) fn series_lines(series: &[Sample], summary: &Summary, look: TerminalS
     let drawn = cores.iter().copied().fold(0.0, f64::max);
     let most = measured::peak_cores(summary).unwrap_or(drawn).max(drawn);
     let line = numbers::sparkline_of(&cores, cores.len(), most);
-    text.push_str(&titled_line("cpu", &format!("{line}  full height: {}", numbers::cores_named(most))));
-    let axis = axis_line(moments.len(), &numbers::millis(last.elapsed_ms));
+    text.push_str(&titled_line("cpu", &format!("{line}  full height: {}", figures::cores_named(most))));
+    let axis = axis_line(moments.len(), &figures::millis(last.elapsed_ms));
     text + &titled_line("", &look.paint(Paint::Faint, &axis))
 }
 
@@ -46,8 +46,8 @@ fn memory(moments: &[SeriesPoint], limit: Option<u64>, look: TerminalStyle) -> S
     }
     let most = needs.iter().copied().max().unwrap_or(0);
     let height = match limit {
-        Some(limit) if limit >= most => format!("the limit, {}", numbers::bytes(limit)),
-        _ => numbers::bytes(most),
+        Some(limit) if limit >= most => format!("the limit, {}", figures::bytes(limit)),
+        _ => figures::bytes(most),
     };
     titled_line("need", &format!("{line}  full height: {height}"))
 }

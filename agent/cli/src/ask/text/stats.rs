@@ -3,20 +3,19 @@
 use std::fmt::Write as _;
 
 use plimsoll_proto::{
-    figures,
+    figures::{self, amount, count},
     shown::clean,
-    sums,
+    sums, times,
     v1::{Filter, GetStatsRequest, GetStatsResponse, Group, GroupBy, StatsTotals, Step},
 };
 
 use super::{
-    regressions,
+    regressions, section,
     table::{Cell, Column, Table},
     titled_line, totals,
 };
 use crate::ask::{
-    filter_words,
-    numbers::{self, amount, count},
+    filter_words, numbers,
     terminal_style::{Paint, TerminalStyle},
 };
 
@@ -56,8 +55,7 @@ pub(in crate::ask) fn render_stats(
 /// How many attempts the server has at all, and since when; shown if the query matches none.
 fn coverage(stats: &GetStatsResponse) -> String {
     let Some(all) = stats.coverage.filter(|all| all.attempts > 0) else { return String::new() };
-    let (first, last) =
-        (numbers::date_time(all.first_ended_unix_ms), numbers::date_time(all.last_ended_unix_ms));
+    let (first, last) = (times::date_time(all.first_ended_unix_ms), times::date_time(all.last_ended_unix_ms));
     format!("attempts counted here: {}, which ended from {first} to {last} UTC\n", count(all.attempts))
 }
 
@@ -106,7 +104,7 @@ fn groups_table(stats: &GetStatsResponse, by: &str, look: TerminalStyle) -> Stri
         table.add_row(row(group, wasted, money));
     }
     let title = format!("by {by}, the largest {} first", if wasted { "waste" } else { "use" });
-    let mut text = format!("\n{}\n{}", look.paint(Paint::Head, &title), table.render(look));
+    let mut text = section(&title, &table.render(look), look);
     let rest = stats.groups.len().saturating_sub(SHOWN_GROUPS);
     if rest > 0 {
         let _written = writeln!(text, "and {rest} more with less (all with -o json)");
@@ -118,13 +116,13 @@ fn row(group: &Group, wasted: bool, money: bool) -> Vec<Cell> {
     let sums = group.totals.clone().unwrap_or_default();
     let used = sums::memory_used_share(&sums);
     let slack = used.is_some_and(|used| used < 0.5);
-    let sum = |sum: Option<f64>| numbers::cell(sum, amount);
+    let sum = |sum: Option<f64>| figures::cell(sum, amount);
     let bad = |count: u64| if count > 0 { Paint::Bad } else { Paint::Plain };
     let mut cells = vec![
         sum(if wasted { sums::memory_wasted_hours(&sums) } else { sums::memory_over_time(&sums) }).into(),
-        Cell::painted(numbers::cell(used, numbers::percent), if slack { Paint::Warn } else { Paint::Plain }),
+        Cell::painted(figures::cell(used, figures::percent), if slack { Paint::Warn } else { Paint::Plain }),
         sums::need_over_ask_cell(&sums).into(),
-        sum(sums::cpu_asked(&sums).map(|_| sums.cpu_wasted_core_hours)).into(),
+        sum(sums::cpu_wasted_hours(&sums)).into(),
     ];
     if money {
         let any = sums::memory_asked(&sums).or_else(|| sums::cpu_asked(&sums));
@@ -150,7 +148,7 @@ pub(in crate::ask) fn over_time(steps: &[Step], step_ms: u64, look: TerminalStyl
     let sums: Vec<_> = steps.iter().map(|step| step.totals.clone().unwrap_or_default()).collect();
     let cells = look.drawing_columns(40, COLUMNS);
     let end = last.from_unix_ms.saturating_add(step_ms);
-    let (from, to) = (numbers::date_time(first.from_unix_ms), numbers::date_time(end));
+    let (from, to) = (times::date_time(first.from_unix_ms), times::date_time(end));
     let mut text = "\n".to_owned();
     text.push_str(&titled_line(
         "over time",

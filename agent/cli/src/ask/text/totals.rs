@@ -4,13 +4,14 @@ use std::fmt::Write as _;
 
 use plimsoll_proto::{
     evidence::cause_name,
-    figures, sums,
+    figures::{self, amount, count},
+    sums,
     v1::{Calibration, Cause, StatsTotals, WouldHaveBeen},
 };
 
 use super::titled_line;
 use crate::ask::{
-    numbers::{self, amount, count},
+    numbers,
     terminal_style::{Paint, TerminalStyle},
 };
 
@@ -54,7 +55,7 @@ pub(super) fn totals_lines(sums: &StatsTotals, currency: &str, look: TerminalSty
     }
     if !currency.is_empty() && sums.asked_money > 0.0 {
         let (asked, wasted) = (sums.asked_money, sums.wasted_money);
-        let share = numbers::share(wasted, asked);
+        let share = figures::share(wasted, asked);
         let asked = numbers::money(asked, currency);
         text.push_str(&titled_line(
             "money",
@@ -129,13 +130,13 @@ pub(in crate::ask) fn calibration_line(held: &Calibration) -> Option<String> {
     }
     let mut text = format!(
         "{}: {} stayed within the limit, {} within the request",
-        numbers::counted(held.attempts, "attempt"),
+        figures::counted(held.attempts, "attempt"),
         sums::within_limit(held),
         sums::within_request(held),
     );
     if held.timed > 0 {
         let _written =
-            write!(text, ", {} within the time for 95 %", numbers::rate(held.within_wall_p95, held.timed));
+            write!(text, ", {} within the time for 95 %", figures::rate(held.within_wall_p95, held.timed));
     }
     if let Some(factor) = sums::limit_factor(held) {
         let _written = write!(text, "; limit and need differ by a factor of {} on average", amount(factor));
@@ -150,7 +151,7 @@ pub(in crate::ask) fn would_have_been(would: &WouldHaveBeen, currency: &str) -> 
     }
     let mut text = format!(
         "with the predicted sizes of {}: {} asked",
-        numbers::counted(would.attempts, "attempt"),
+        figures::counted(would.attempts, "attempt"),
         figures::gib_hours_instead(would.predicted_gib_hours, would.asked_gib_hours),
     );
     if !currency.is_empty() && would.asked_money > 0.0 {

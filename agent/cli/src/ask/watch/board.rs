@@ -7,13 +7,12 @@ use std::{
 };
 
 use plimsoll_proto::{
-    measured,
+    figures, measured,
     shown::clean,
     v1::{Running, WatchResponse},
 };
 
 use crate::ask::{
-    numbers,
     terminal_style::{Paint, TerminalStyle},
     text::{
         attempt_name as name, fit_text,
@@ -211,18 +210,18 @@ impl RunningRow {
         let state = if self.running.starved { "starved" } else { "" };
         vec![
             Cell::painted(share.map_or_else(|| "-".to_owned(), |share| format!("{} %", share / 10)), paint),
-            numbers::bytes(self.running.need_bytes).into(),
+            figures::bytes(self.running.need_bytes).into(),
             format!(
                 "{}{}",
-                numbers::bytes(self.running.need_peak_bytes),
+                figures::bytes(self.running.need_peak_bytes),
                 measured::mark(self.running.source())
             )
             .into(),
-            numbers::cell(self.running.memory_limit_bytes, numbers::bytes).into(),
+            figures::cell(self.running.memory_limit_bytes, figures::bytes).into(),
             self.millicores
-                .map_or_else(|| numbers::DASH.to_owned(), |cores| numbers::millicores(cores / 10 * 10))
+                .map_or_else(|| figures::DASH.to_owned(), |cores| figures::millicores(cores / 10 * 10))
                 .into(),
-            numbers::millis(self.running.elapsed_ms).into(),
+            figures::millis(self.running.elapsed_ms).into(),
             Cell::painted(state.to_owned(), Paint::Bad),
             self.running.key.as_ref().map(name).unwrap_or_default().into(),
             clean(&self.running.attempt).into(),

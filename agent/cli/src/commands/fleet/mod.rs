@@ -239,11 +239,12 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
-    use crate::commands::{Cli, Command};
+    use crate::commands::{Cli, Command, people::PeopleCommand};
 
     fn stats(words: &str) -> Result<GetStatsRequest, String> {
         let words = ["plimsoll", "stats"].into_iter().chain(words.split_whitespace());
-        let Command::Stats(args) = Cli::try_parse_from(words).map_err(|error| error.to_string())?.command
+        let Command::People(PeopleCommand::Stats(args)) =
+            Cli::try_parse_from(words).map_err(|error| error.to_string())?.command
         else {
             panic!("not stats")
         };

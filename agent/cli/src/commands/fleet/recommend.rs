@@ -81,12 +81,14 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
-    use crate::commands::{Cli, Command};
+    use crate::commands::{Cli, Command, people::PeopleCommand};
 
     fn question(words: &str) -> Result<RecommendRequest, String> {
         let words = ["plimsoll", "recommend"].into_iter().chain(words.split_whitespace());
         match Cli::try_parse_from(words).map_err(|error| error.to_string())?.command {
-            Command::Recommend(args) => args.question(10 * 86_400_000).map_err(|failure| failure.to_string()),
+            Command::People(PeopleCommand::Recommend(args)) => {
+                args.question(10 * 86_400_000).map_err(|failure| failure.to_string())
+            }
             other => panic!("{other:?}"),
         }
     }

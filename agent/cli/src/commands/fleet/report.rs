@@ -57,13 +57,14 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
-    use crate::commands::{Cli, Command};
+    use crate::commands::{Cli, Command, people::PeopleCommand};
 
     const NOW: u64 = 1_763_715_907_000;
 
     fn about(words: &str) -> Result<TimeRange, String> {
         let words = ["plimsoll", "report"].into_iter().chain(words.split_whitespace());
-        let Command::Report(args) = Cli::try_parse_from(words).map_err(|error| error.to_string())?.command
+        let Command::People(PeopleCommand::Report(args)) =
+            Cli::try_parse_from(words).map_err(|error| error.to_string())?.command
         else {
             panic!("not report")
         };

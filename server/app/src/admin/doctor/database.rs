@@ -16,15 +16,8 @@ pub(super) fn check_database(config: &Config) -> anyhow::Result<Vec<CheckLine>> 
     look(config)
 }
 
-#[cfg(not(feature = "postgres"))]
-fn look(_config: &Config) -> anyhow::Result<Vec<CheckLine>> {
-    Ok(vec![CheckLine::fail(DATABASE_CHECK, crate::runtime::settings::NO_DATABASE)])
-}
-
-#[cfg(feature = "postgres")]
 use lines::look;
 
-#[cfg(feature = "postgres")]
 mod lines {
     use plimsoll_proto::figures::{count, counted};
     use plimsoll_store::DatabaseReport;

@@ -144,7 +144,7 @@ pub(crate) async fn history(
             on_progress(summary.attempt);
         }
     };
-    let loaded = store::load_summaries_past_damage(store, take, gap);
+    let loaded = store::load_past_damage(store, take, gap);
     let loaded = loaded.await?;
     failed.map_or(Ok(loaded), |error| Err(error).context("the export cannot be written"))
 }

@@ -79,7 +79,7 @@ pub(crate) async fn corrections(store: &Store, out: &mut (impl Write + Send)) ->
             written = write(mem::replace(&mut written, Ok(0)), whole.as_ref(), out);
         }
     };
-    store::load_verdicts(store, take).await?;
+    store::load(store, take).await?;
     write(written, last.as_ref(), out)
 }
 

@@ -15,8 +15,7 @@ use plimsoll_store::{
     append_fragment,
     archive::{ArchiveError, Packer, Unpacker},
     backup::{self, RestoreScope},
-    load_summaries, load_upstream_servers, load_upstream_tickets, put_attempt, put_summary,
-    put_upstream_server, put_upstream_ticket, seal,
+    load, put, seal,
 };
 
 use super::export;
@@ -109,7 +108,7 @@ async fn filled(settings: &StoreSettings) -> Store {
     let (store, attempt) = (Store::open(settings).unwrap(), attempt("a"));
     let sample = |n: u64| Sample { elapsed: Millis(n * 1000), ..Sample::default() };
     let mut batch = Batch::default();
-    put_attempt(&mut batch, &attempt).unwrap();
+    put(&mut batch, &attempt).unwrap();
     append_fragment(&mut batch, &attempt.id, 1, 0, [sample(1), sample(2)]).unwrap();
     let rest: Vec<Sample> = (4..=100).map(sample).collect();
     append_fragment(&mut batch, &attempt.id, 4, 1, rest).unwrap();
@@ -161,8 +160,8 @@ async fn a_copy_without_tickets_knows_nothing_that_was_taken_upstream() {
     };
     let server = UpstreamServer { address: upstream.address.clone(), ..UpstreamServer::default() };
     let mut batch = Batch::default();
-    put_upstream_ticket(&mut batch, &upstream).unwrap();
-    put_upstream_server(&mut batch, &server).unwrap();
+    put(&mut batch, &upstream).unwrap();
+    put(&mut batch, &server).unwrap();
     store.commit(batch).await.unwrap();
     store.close().await.unwrap();
     let mut archive = Vec::new();
@@ -172,9 +171,9 @@ async fn a_copy_without_tickets_knows_nothing_that_was_taken_upstream() {
         let restored = backup::restore(Some(archive.as_slice()), archive.as_slice(), &copy, scope).unwrap();
         assert_eq!(restored.upstream_tickets, left, "{scope:?}");
         let (store, mut tickets, mut servers, mut attempts) = (Store::open(&copy).unwrap(), 0, 0, 0);
-        load_upstream_tickets(&store, |_ticket| tickets += 1).await.unwrap();
-        load_upstream_servers(&store, |_server| servers += 1).await.unwrap();
-        load_summaries(&store, |_summary| attempts += 1).await.unwrap();
+        load::<UpstreamTicket>(&store, |_ticket| tickets += 1).await.unwrap();
+        load::<UpstreamServer>(&store, |_server| servers += 1).await.unwrap();
+        load::<Summary>(&store, |_summary| attempts += 1).await.unwrap();
         assert_eq!((tickets, servers, attempts), (left, left, 1), "{scope:?}");
     }
 }
@@ -252,7 +251,7 @@ async fn a_history_that_is_exported_and_imported_is_the_same() {
     ];
     let mut batch = Batch::default();
     for summary in &all {
-        put_summary(&mut batch, summary).unwrap();
+        put(&mut batch, summary).unwrap();
     }
     store.commit(batch).await.unwrap();
     let file = dir.path().join("history.jsonl");
@@ -265,6 +264,6 @@ async fn a_history_that_is_exported_and_imported_is_the_same() {
         assert_eq!((imported.added, imported.known, imported.refusals.count), (added, 5 - added, 0));
     }
     let mut found = Vec::new();
-    load_summaries(&again, |summary| found.push(summary)).await.unwrap();
+    load::<Summary>(&again, |summary| found.push(summary)).await.unwrap();
     assert_eq!(found, all);
 }

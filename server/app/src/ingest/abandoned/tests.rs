@@ -1,7 +1,7 @@
 //! What silence ends, and what not.
 
 use plimsoll_core::domain::{Ticket, TicketClaim, TicketId};
-use plimsoll_store::{Batch, Store, put_ticket};
+use plimsoll_store::{Batch, Store, put};
 
 use super::*;
 use crate::ingest::{ending::tests::held, fixture, stream_handle::StreamHandle};
@@ -34,7 +34,7 @@ async fn what_is_not_trusted_and_was_never_fed_goes_after_an_hour_and_leaves_not
         let mut attempt = fixture::attempt(id);
         attempt.opening.untrusted = untrusted;
         let mut batch = Batch::default();
-        plimsoll_store::put_attempt(&mut batch, &attempt).unwrap();
+        put(&mut batch, &attempt).unwrap();
         store.commit(batch).await.unwrap();
         let session = Session { acknowledged, ..Session::new(attempt.clone().into(), worker.now()) };
         worker.sessions.insert(session);
@@ -66,7 +66,7 @@ async fn a_silent_agent_holds_the_place_of_its_ticket_for_minutes_and_its_attemp
         machine: None,
     };
     let mut batch = Batch::default();
-    put_ticket(&mut batch, &ticket).unwrap();
+    put(&mut batch, &ticket).unwrap();
     store.commit(batch).await.unwrap();
     let (_ingest, mut worker) = fixture::ingest(&store, 10);
     let mut attempt = fixture::attempt("a");

@@ -130,7 +130,7 @@ impl CiReports {
                 continue;
             }
             let Some(changed) = with_report(&summary, reported) else { return Ok(OutcomeStatus::Known) };
-            store::put_summary(&mut ends.batch, &changed)
+            store::put(&mut ends.batch, &changed)
                 .map_err(|error| ReportError::Unwritable(error.to_string()))?;
             ends.changed_summaries.insert(id.clone(), changed);
             return Ok(OutcomeStatus::Now);

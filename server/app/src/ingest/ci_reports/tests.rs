@@ -26,7 +26,7 @@ async fn with_lost(ids: impl Iterator<Item = String>) -> (MemoryStore, Store) {
     for id in ids {
         let mut batch = Batch::default();
         let lost = Summary { outcome: Outcome::Lost, exit: None, ..test_summary(&id, "zlib", "1", 10) };
-        store::put_summary(&mut batch, &lost).unwrap();
+        store::put(&mut batch, &lost).unwrap();
         store.commit(batch).await.unwrap();
     }
     (memory, store)
@@ -119,7 +119,7 @@ async fn a_word_of_another_project_settles_nothing_and_waits_only_while_the_id_m
     let mut batch = Batch::default();
     let lost = Summary { outcome: Outcome::Lost, exit: None, ..test_summary("own", "zlib", "1", 10) };
     let opening = plimsoll_core::domain::OpeningRecord { proven: true, ..Default::default() };
-    store::put_summary(&mut batch, &Summary { opening, ..lost }).unwrap();
+    store::put(&mut batch, &Summary { opening, ..lost }).unwrap();
     store.commit(batch).await.unwrap();
     let (_ingest, mut worker) = fixture::ingest(&store, 10);
     for (id, expected) in [
@@ -148,7 +148,7 @@ async fn a_report_on_a_job_reaches_its_own_attempt_when_another_project_took_its
     for (id, project) in [("h:7", "a/theirs"), ("h:7.2", "b/ours")] {
         let mut lost = Summary { outcome: Outcome::Lost, exit: None, ..test_summary(id, "zlib", "1", 10) };
         lost.key.project = project.to_owned();
-        store::put_summary(&mut ended, &lost).unwrap();
+        store::put(&mut ended, &lost).unwrap();
     }
     store.commit(ended).await.unwrap();
     let (mut word, became) = word("h:7", JobStatus::Canceled);

@@ -70,7 +70,7 @@ impl StagedCommit {
     /// Adds a summary with a changed cause, if there is one.
     pub(crate) fn change_cause(&mut self, change: Option<CauseChange>) -> Result<(), Refusal> {
         if let Some(change) = &change {
-            store::put_summary(&mut self.batch, &change.summary).map_err(unwritable)?;
+            store::put(&mut self.batch, &change.summary).map_err(unwritable)?;
         }
         self.causes.extend(change);
         Ok(())

@@ -87,7 +87,7 @@ fn what_no_job_has_is_not_remembered() {
 /// How many pods the store holds.
 async fn on_disk(store: &Store) -> usize {
     let mut count = 0;
-    store::load_pods(store, |_pod| count += 1).await.unwrap();
+    store::load::<JobPod>(store, |_pod| count += 1).await.unwrap();
     count
 }
 

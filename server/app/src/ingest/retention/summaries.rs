@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use plimsoll_core::domain::{AttemptId, RetentionPolicy, Verdict};
-use plimsoll_store::{self as store, CommitError, SealError, Store, StoreError};
+use plimsoll_store::{self as store, CommitError, KeyKind, SealError, Store, StoreError};
 use tokio::task::JoinSet;
 
 use super::{Retention, aging::PAUSE_MS, trusted_clock::whole_ms};
@@ -63,11 +63,8 @@ impl Retention {
         let before = |kept: Option<Duration>| kept.map_or(0, |kept| now.saturating_sub(whole_ms(kept)));
         let (since, lines_since) = (before(summaries_for), before(log_lines_for));
         let after = self.summaries.after_key.as_deref();
-        let (ids, next) = if over_verdicts {
-            store::judged_after(store, after).await?
-        } else {
-            store::ended_after(store, after).await?
-        };
+        let kind = if over_verdicts { KeyKind::Verdict } else { KeyKind::Summary };
+        let (ids, next) = store::ids_after(store, kind, after).await?;
         if over_verdicts && lines_since > 0 {
             self.drop_lines(&ids, lines_since).await?;
         }

@@ -104,7 +104,7 @@ impl HistoryLoader {
             }
             in_force.push(verdict);
         };
-        store::load_verdicts(&self.store, take).await?;
+        store::load(&self.store, take).await?;
         trusted.finish();
         in_force.finish();
         self.classifier.count_corrections();
@@ -161,7 +161,7 @@ impl HistoryLoader {
                 in_force.push(verdict);
             }
         };
-        store::load_verdicts(&self.store, take).await?;
+        store::load(&self.store, take).await?;
         in_force.finish();
         Ok(())
     }

@@ -81,7 +81,7 @@ mod tests {
         let numbers = 0..READ_AT_ONCE as u64 * 5;
         for n in numbers.clone() {
             let (attempt, mut batch) = (fixture::attempt(&n.to_string()), Batch::default());
-            store::put_attempt(&mut batch, &attempt).unwrap();
+            store::put(&mut batch, &attempt).unwrap();
             let sample = |n: u64| Sample { elapsed: Millis(n * 1000), ..Sample::default() };
             // every fifth was never fed
             let samples: Vec<Sample> = (1..=n % 5).map(sample).collect();

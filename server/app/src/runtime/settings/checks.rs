@@ -42,14 +42,8 @@ pub(super) fn address(text: &str) -> Result<String, String> {
 }
 
 /// The database of the store. The error never repeats the text, which may have a password in it.
-#[cfg(feature = "postgres")]
 pub(super) fn store_url(text: &str) -> Result<String, String> {
     plimsoll_store::PostgresSettings::check_url(text).map(|()| text.to_owned())
-}
-
-#[cfg(not(feature = "postgres"))]
-pub(super) fn store_url(_text: &str) -> Result<String, String> {
-    Err(super::NO_DATABASE.to_owned())
 }
 
 pub(super) fn currency(text: &str) -> Result<String, String> {

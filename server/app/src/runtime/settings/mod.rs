@@ -53,11 +53,6 @@ pub(crate) const SERVER: &str = "plimsoll_server";
 /// The mistake if traces are configured in a program without them.
 pub(crate) const NO_TRACES: &str = "this program is built without traces; build it with `--features otlp`";
 
-/// The mistake if the store is in a database in a program without this engine.
-#[cfg(not(feature = "postgres"))]
-pub(crate) const NO_DATABASE: &str =
-    "this program is built without PostgreSQL; build it with `--features postgres`";
-
 /// Default memory of a history of a million attempts, bytes. Measured on x86-64: 369 bytes for each
 /// attempt of a million attempts with 20,000 keys, by the estimate and by the kernel's count. With
 /// fewer attempts the keys weigh more: 446 bytes with 300,000 attempts, 600 with 100,000. A third

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 
-#[cfg(feature = "postgres")]
 use super::Config;
 
 /// Refuses a data directory with a store if the settings name a database: the store in the directory would not be read.
@@ -21,7 +20,6 @@ pub(crate) fn refuse_two_stores(data_dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-#[cfg(feature = "postgres")]
 impl Config {
     /// Where the database of the store is.
     /// Errors: the store is in files.

@@ -25,13 +25,13 @@ async fn a_long_output_is_kept_whole_and_the_ticket_has_a_record_of_its_own() {
     let output = Some("\"".repeat(8192));
     let record = UpstreamTicket { holder, output, ..record_of_a_silent_upstream() };
     let mut batch = store::Batch::default();
-    store::put_upstream_ticket(&mut batch, &record).unwrap();
+    store::put(&mut batch, &record).unwrap();
     assert!((2..=5).contains(&batch.operations()), "{}", batch.operations());
     site.store.commit(batch).await.unwrap();
     let left = crate::tickets::upstream::read(&site.store).await.unwrap();
     assert_eq!(left.tickets, std::slice::from_ref(&record));
     let mut batch = store::Batch::default();
-    store::delete_upstream_ticket(&mut batch, &record).unwrap();
+    store::remove(&mut batch, &record).unwrap();
     site.store.commit(batch).await.unwrap();
     assert!(crate::tickets::upstream::read(&site.store).await.unwrap().tickets.is_empty());
 }
@@ -40,7 +40,7 @@ async fn a_long_output_is_kept_whole_and_the_ticket_has_a_record_of_its_own() {
 async fn tickets_at_an_upstream_that_no_pool_names_and_that_is_silent_for_a_day_are_given_up() {
     let site = Site::with("[[pool]]\nname = \"big\"\n");
     let mut batch = store::Batch::default();
-    store::put_upstream_ticket(&mut batch, &record_of_a_silent_upstream()).unwrap();
+    store::put(&mut batch, &record_of_a_silent_upstream()).unwrap();
     site.store.commit(batch).await.unwrap();
     site.run(&[], async |tickets: &TicketRegistry| {
         let began = Instant::now();

@@ -40,8 +40,8 @@ pub(super) struct UpstreamRecords {
 /// Reads the stored records of all upstreams. A single damaged record is logged and skipped.
 pub(super) async fn read(store: &Store) -> Result<UpstreamRecords, StoreError> {
     let mut records = UpstreamRecords::default();
-    store::load_upstream_servers(store, |server| records.servers.push(server)).await?;
-    store::load_upstream_tickets(store, |ticket| records.tickets.push(ticket)).await?;
+    store::load(store, |server| records.servers.push(server)).await?;
+    store::load(store, |ticket| records.tickets.push(ticket)).await?;
     Ok(records)
 }
 
@@ -73,9 +73,9 @@ fn batch_of(writes: &[LedgerWrite]) -> Result<Batch, RecordError> {
     let mut batch = Batch::default();
     for write in writes {
         match write {
-            LedgerWrite::Server(server) => store::put_upstream_server(&mut batch, server)?,
-            LedgerWrite::Put(ticket) => store::put_upstream_ticket(&mut batch, ticket)?,
-            LedgerWrite::Delete(ticket) => store::delete_upstream_ticket(&mut batch, ticket)?,
+            LedgerWrite::Server(server) => store::put(&mut batch, server)?,
+            LedgerWrite::Put(ticket) => store::put(&mut batch, ticket)?,
+            LedgerWrite::Delete(ticket) => store::remove(&mut batch, ticket)?,
         }
     }
     Ok(batch)

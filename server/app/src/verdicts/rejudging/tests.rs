@@ -14,7 +14,7 @@ async fn judged_before_its_end(id: &AttemptId) -> Store {
     let (store, mut batch) = (Store::memory(), Batch::default());
     let failed = test_summary(id.as_str(), "zlib", "1", 10);
     let failed = Summary { outcome: Outcome::Failed, exit: Some(Exit::Code(1)), cause: None, ..failed };
-    store::put_summary(&mut batch, &failed).unwrap();
+    store::put(&mut batch, &failed).unwrap();
     let mut early = Verdict { given_unix_ms: Some(10), ..fixture::verdict(id) };
     let line = "x.c:1:2: error: no".to_owned();
     early.basis.reported.log = vec![MatchedLine {

@@ -182,7 +182,7 @@ async fn a_database_that_breaks_in_the_middle_leaves_the_store_as_it_was() {
     let error =
         commit(&file.path(), &store, &RecordDefaults::default(), |_| {}).await.unwrap_err().to_string();
     assert!(error.contains("gantry.db"), "{error}");
-    let count = async || store::load_summaries(&store, |_| {}).await.unwrap().records;
+    let count = async || store::load::<Summary>(&store, |_| {}).await.unwrap().records;
     assert_eq!(count().await, 0);
     std::fs::write(file.path(), &whole).unwrap();
     let imported = commit(&file.path(), &store, &RecordDefaults::default(), |_| {}).await.unwrap();
@@ -200,8 +200,7 @@ async fn a_job_that_an_agent_measured_is_not_counted_twice() {
     let imported = async |host: &str| {
         let (store, mut batch) = (Store::memory(), store::Batch::default());
         for id in measured {
-            store::put_summary(&mut batch, &plimsoll_core::domain::test_summary(id, "zlib", "1", 10))
-                .unwrap();
+            store::put(&mut batch, &plimsoll_core::domain::test_summary(id, "zlib", "1", 10)).unwrap();
         }
         store.commit(batch).await.unwrap();
         let unsaid = RecordDefaults { host: host.to_owned(), ..RecordDefaults::default() };
@@ -209,7 +208,7 @@ async fn a_job_that_an_agent_measured_is_not_counted_twice() {
         let again = commit(&file.path(), &store, &unsaid, |_| {}).await.unwrap();
         assert_eq!((again.added, again.known), (0, 5));
         let mut ids = Vec::new();
-        store::load_summaries(&store, |summary| ids.push(summary.attempt.to_string())).await.unwrap();
+        store::load::<Summary>(&store, |summary| ids.push(summary.attempt.to_string())).await.unwrap();
         ids.retain(|id| !measured.contains(&id.as_str()));
         assert_eq!(ids.len() as u64, first.added);
         ids

@@ -274,7 +274,7 @@ async fn an_import_adds_each_job_once_also_one_that_an_agent_measured() {
     let store = Store::memory();
     let mut batch = store::Batch::default();
     let measured = plimsoll_core::domain::test_summary("gitlab.example:7.2", "zlib", "1", 10);
-    store::put_summary(&mut batch, &measured).unwrap();
+    store::put(&mut batch, &measured).unwrap();
     store.commit(batch).await.unwrap();
     let found = || {
         let of = |pod: &str, job| {
@@ -295,7 +295,7 @@ async fn an_import_adds_each_job_once_also_one_that_an_agent_measured() {
             scraped.push(summary.attempt.to_string());
         }
     };
-    store::load_summaries(&store, keep).await.unwrap();
+    store::load(&store, keep).await.unwrap();
     scraped.sort();
     assert_eq!(scraped, ["gitlab.example:8", "gitlab.example:9"]);
 }

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     Batch, OfflineStore, RepairLoss, Store, StoreSettings, VersionedValue, append_fragment,
     keys::{self, KeyKind},
-    put_summary,
+    put,
     sled::{repair, small_files::read_up_to},
     tests::fixture::{self, attempt, id, open, samples, settings, summary},
 };
@@ -113,7 +113,7 @@ async fn end_with_samples(store: &Store, draw: &mut Draw, commits: u64) {
         let mut batch = Batch::default();
         let mut summary = summary(&attempt(&name));
         summary.key.variants = "v".repeat(usize::try_from(draw.below(900)).unwrap());
-        put_summary(&mut batch, &summary).unwrap();
+        put(&mut batch, &summary).unwrap();
         append_fragment(&mut batch, &id(&name), 1, 0, samples(1, 1 + draw.below(60))).unwrap();
         store.commit(batch).await.unwrap();
     }
@@ -189,7 +189,7 @@ async fn end_attempts(store: &Store, draw: &mut Draw, commits: u64) {
             summary.key.variants = "v".repeat(usize::try_from(draw.below(600)).unwrap());
             match draw.below(4) {
                 0 => batch.delete([&KeyKind::Summary.prefix_of(&id(&name))[..], &[0]].concat()),
-                _ => put_summary(&mut batch, &summary).unwrap(),
+                _ => put(&mut batch, &summary).unwrap(),
             }
         }
         store.commit(batch).await.unwrap();
@@ -238,7 +238,7 @@ async fn a_log_that_ends_within_a_commit_says_that_the_commit_is_not_whole() {
     end_attempts(&store, &mut Draw(3), 40).await;
     let mut batch = Batch::default();
     for name in ["a", "b", "c"] {
-        put_summary(&mut batch, &summary(&attempt(name))).unwrap();
+        put(&mut batch, &summary(&attempt(name))).unwrap();
     }
     store.commit(batch).await.unwrap();
     store.close().await.unwrap();

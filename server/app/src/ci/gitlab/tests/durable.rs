@@ -119,7 +119,7 @@ async fn the_report_on_a_job_of_a_dead_agent_is_known_after_a_restart_hours_late
     let (dir, metrics) = (tempfile::tempdir().unwrap(), Arc::new(Metrics::new()));
     let (store, fake, mut batch) = (Store::memory(), Fake::start([]).await, store::Batch::default());
     let attempt = fixture::attempt("5");
-    store::put_attempt(&mut batch, &attempt).unwrap();
+    store::put(&mut batch, &attempt).unwrap();
     store.commit(batch).await.unwrap();
     let house = House::resumed(&fake, store.clone(), Some(open(dir.path(), &metrics))).await;
     for job in [5, 6] {

@@ -74,7 +74,7 @@ async fn an_explanation_names_the_label_that_tells_groups_of_need_apart_unless_i
         let (cache, need_mib) = [("warm", 16_000), ("cold", 40_000)][usize::from(n * 7 % 10 < 3)];
         let mut summary = test_summary(&format!("g{n}"), "zlib", "1", need_mib);
         summary.key.labels = [("cache".to_owned(), cache.to_owned())].into();
-        store::put_summary(&mut batch, &summary).unwrap();
+        store::put(&mut batch, &summary).unwrap();
         service.sizing.history.learn(&summary);
     }
     store.commit(batch).await.unwrap();

@@ -83,7 +83,7 @@ async fn however_old_a_running_attempt_is_its_peak_and_its_last_number_stay() {
     assert_eq!(highest, Some(worker.sessions[&id].progress.need_peak));
     let (_ingest, mut again) = fixture::ingest(&store, 10);
     let mut batch = Batch::default();
-    store::put_attempt(&mut batch, &fixture::attempt("a")).unwrap();
+    store::put(&mut batch, &fixture::attempt("a")).unwrap();
     store.commit(batch).await.unwrap();
     again.resume().await.unwrap();
     assert_eq!(again.sessions[&id].acknowledged, 1200, "its agent goes on where it was");

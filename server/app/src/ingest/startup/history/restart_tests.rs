@@ -35,7 +35,7 @@ async fn stored(mut batch: Batch) -> Store {
     let store = Store::memory();
     for n in 0..8 {
         let fitted = Summary { wall: Millis(600_000), ..test_summary(&format!("fit-{n}"), "zlib", "1", 150) };
-        store::put_summary(&mut batch, &fitted).unwrap();
+        store::put(&mut batch, &fitted).unwrap();
     }
     store.commit(batch).await.unwrap();
     store
@@ -74,7 +74,7 @@ async fn a_kill_of_an_attempt_that_is_not_sealed_makes_the_same_next_size_after_
     let mut open = fixture::attempt("open");
     (open.key, open.started_unix_ms) = (key(), open.started_unix_ms + HOUR_MS);
     open.resources = Resources { memory_limit: Some(LIMIT), ..Resources::default() };
-    store::put_attempt(&mut batch, &open).unwrap();
+    store::put(&mut batch, &open).unwrap();
     let store = stored(batch).await;
     let [before, after] = before_and_after(&store, async |ingest| {
         let verdicts = fixture::verdicts(ingest);
@@ -119,7 +119,7 @@ async fn where_the_need_was_heading_makes_the_same_next_size_after_a_restart() {
         censored: true,
         ..killed
     };
-    store::put_summary(&mut batch, &killed).unwrap();
+    store::put(&mut batch, &killed).unwrap();
     let store = stored(batch).await;
     let [before, after] = before_and_after(&store, async |ingest| {
         // its need grows by 1 MiB a second up to the limit
@@ -149,8 +149,8 @@ async fn a_rule_that_was_wrong_here_has_no_say_after_a_restart_either() {
         let of = |id: &str| test_summary(&format!("{id}-{n}"), &format!("package-{n}"), "1", 100);
         let failed = Summary { outcome: Outcome::Failed, exit: Some(Exit::Code(1)), ..of("failed") };
         let retried = Summary { retries: Some(failed.attempt.clone()), ..of("passed") };
-        store::put_summary(&mut batch, &failed).unwrap();
-        store::put_summary(&mut batch, &retried).unwrap();
+        store::put(&mut batch, &failed).unwrap();
+        store::put(&mut batch, &retried).unwrap();
     }
     let store = stored(batch).await;
     let failed = |n: usize| {

@@ -68,12 +68,12 @@ async fn untrusted_attempts_push_no_trusted_one_out_and_say_nothing_of_retries()
         let failed = Summary { outcome: Outcome::Failed, ..untrusted(format!("x{n}"), 10 + n) };
         let retry = Summary { retries: Some(failed.attempt.clone()), ..untrusted(format!("y{n}"), 100 + n) };
         store::put_verdict(&mut batch, 7, &verdict(&failed)).unwrap();
-        store::put_summary(&mut batch, &failed).unwrap();
-        store::put_summary(&mut batch, &retry).unwrap();
+        store::put(&mut batch, &failed).unwrap();
+        store::put(&mut batch, &retry).unwrap();
     }
     let trusted = [ended("1", 0), ended("2", 1)];
     for summary in &trusted {
-        store::put_summary(&mut batch, summary).unwrap();
+        store::put(&mut batch, summary).unwrap();
     }
     store.commit(batch).await.unwrap();
     let ingest = started(&store, 2).await;
@@ -106,7 +106,7 @@ fn of_attempts_with_long_names_the_newest_are_read_within_the_memory_for_them() 
 async fn of_the_verdicts_on_unmeasured_attempts_the_oldest_go_and_no_others() {
     let (store, [_, failed, _]) = filled().await;
     let (open, mut batch) = (fixture::attempt("open"), Batch::default());
-    store::put_attempt(&mut batch, &open).unwrap();
+    store::put(&mut batch, &open).unwrap();
     let stray = |n: u64| ended(&format!("stray-{n}"), 0);
     for n in 0..25 {
         let given = Verdict { given_unix_ms: (n > 0).then_some(n), ..verdict(&stray(n)) };

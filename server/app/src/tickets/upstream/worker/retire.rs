@@ -33,7 +33,7 @@ impl Worker {
     pub(super) async fn forget(&mut self) -> bool {
         let mut batch = Batch::default();
         let server = UpstreamServer { address: self.address.clone(), ..UpstreamServer::default() };
-        if store::delete_upstream_server(&mut batch, &server).is_ok() {
+        if store::remove(&mut batch, &server).is_ok() {
             self.commit(batch).await;
         }
         let mut state = self.shared.state();
