@@ -168,7 +168,7 @@ impl App {
         }
         let kept = hooks_on_disk(&config.data_dir, &metrics).await;
         let verdicts = Verdicts::new(ingest.clone(), Arc::new(config.private.clone()));
-        let (hooks, follower) = Hooks::new(verdicts.clone(), gitlab, kept);
+        let (hooks, follower) = Hooks::new(ingest.clone(), verdicts.clone(), gitlab, kept);
         Ok(Some(Self {
             config,
             listeners,

@@ -1,12 +1,11 @@
 //! The server program: stores what builds used, predicts what the next build needs, and says
 //! whether a failed build should be retried.
 //!
-//! It uses three crates, which do not use this one: [`plimsoll_core`] (the rules),
-//! [`plimsoll_store`] (the disk), [`plimsoll_lab`] (recorded history from files). Everything that
-//! needs a clock, a network or a command line is here.
+//! Everything that needs a clock, a network or a command line is here. The crates below do not use this one: [`plimsoll_proto`] (the wire),
+//! [`plimsoll_core`] (the rules), [`plimsoll_store`] (the disk), [`plimsoll_lab`] (recorded history from files), [`plimsoll_pages`] (HTML).
 //!
-//! Dependencies point one way: [`main`] -> `app` -> `door` -> `ci` -> (`fleet`, `verdicts`) -> `ingest` -> `tickets` -> `sizing` -> `access`
-//! -> `runtime` -> the crates below. A table in `tests/support/tests/house.rs` lists which room may use which.
+//! Dependencies point one way: [`main`] -> `app` -> `admin` -> `door` -> (`ci`, `fleet`) -> `verdicts` -> `ingest` -> `tickets` -> `sizing`
+//! -> `access` -> `runtime` -> the crates below. A table in `tests/support/tests/house.rs` lists which room may use which.
 //!
 //! | room | content |
 //! |---|---|
@@ -15,7 +14,7 @@
 //! | `ci` | other systems: GitLab's job hooks ([`gitlab`]), pods of CI jobs ([`kubernetes`]), KEDA's triggers, Prometheus |
 //! | `fleet` | attempts as a caller may see them, statistics, proposals |
 //! | `verdicts` | decides every verdict: questions, evidence, corrections |
-//! | `ingest` | the only writer except for tickets: open attempts, commits, seals, ends, retention, and what is read at a start |
+//! | `ingest` | the writer of all but tickets: open attempts, commits, seals, ends, retention, and what is read at a start |
 //! | `tickets` | slots in pools with a limit |
 //! | `sizing` | sizes of the next attempt, and the pool that it goes to |
 //! | `access` | who calls, what the caller may do and see ([`privacy`]) |

@@ -21,7 +21,7 @@ mod shell;
 mod simulate;
 mod size;
 mod target;
-pub(crate) mod tasks;
+mod tasks;
 mod terminal;
 mod verify;
 

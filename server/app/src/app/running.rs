@@ -19,8 +19,8 @@ use crate::{
     door::{
         calls::Calls,
         grpc, http,
+        http_state::{HttpParts, HttpState},
         net::{accept::Listener, response_budget::ResponseBudget},
-        state::{HttpParts, HttpState},
     },
     ingest::Worker,
     runtime::open_files::{self, ConnectionLimits},
@@ -161,7 +161,7 @@ impl RunningServer {
     }
 }
 
-/// Runs the sessions and the tickets. At shutdown the tickets end last, because attempts that end
+/// Runs the writer and the tickets. At shutdown the tickets end last, because attempts that end
 /// also end their tickets.
 async fn end_work(
     mut worker: Worker,

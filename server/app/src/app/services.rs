@@ -12,7 +12,7 @@ use crate::{
     tickets::TicketService,
 };
 
-/// The services shared by all transports.
+/// What gRPC, HTTP and the web page call.
 pub(super) fn services(app: &App) -> Services {
     let verdicts = app.verdicts.clone();
     let sizing = SizingService {
@@ -28,8 +28,9 @@ pub(super) fn services(app: &App) -> Services {
         unmatched_projects: Arc::default(),
     };
     Services {
-        attempts: AttemptService { verdicts: verdicts.clone() },
+        attempts: AttemptService { ingest: app.ingest.clone(), verdicts: verdicts.clone() },
         statistics: StatisticsService {
+            ingest: app.ingest.clone(),
             history: app.history.clone(),
             verdicts: verdicts.clone(),
             pools: app.pools.clone(),
@@ -51,6 +52,7 @@ pub(super) fn pod_reviewer(app: &App, services: &Services) -> PodReviewer {
         ..app.config.admission.clone()
     };
     PodReviewer {
+        ingest: app.ingest.clone(),
         sizing: services.sizing.clone(),
         verdicts: app.verdicts.clone(),
         settings: Arc::new(settings),

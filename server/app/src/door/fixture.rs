@@ -9,7 +9,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     door::read_api::ReadApi,
     fleet::{AttemptService, StatisticsService, statistics::QuestionSlots},
-    ingest::fixture,
+    ingest::{Ingest, fixture},
     runtime::{answer_memory::AnswerMemory, metrics::Metrics},
     sizing::{SizingService, pools::PoolRegistry},
     verdicts::Verdicts,
@@ -37,25 +37,32 @@ pub(crate) fn sizing(store: &Store) -> SizingService {
     SizingService { store: store.clone(), ..sizing_alone(pools) }
 }
 
-/// The service for verdicts over what is on disk, with its writer.
-pub(crate) async fn verdicts(store: &Store) -> Verdicts {
+/// The writer of this store.
+async fn ingest(store: &Store) -> Ingest {
     let (ingest, mut worker) = fixture::ingest(store, 10);
     worker.resume().await.unwrap();
     TaskTracker::new().spawn(worker.run(CancellationToken::new()));
-    fixture::verdicts(&ingest)
+    ingest
+}
+
+/// The service for verdicts over what is on disk, with its writer.
+pub(crate) async fn verdicts(store: &Store) -> Verdicts {
+    fixture::verdicts(&ingest(store).await)
 }
 
 /// What may be read over what is on disk.
 pub(crate) async fn read_api(store: &Store) -> ReadApi {
-    let (sizing, verdicts) = (sizing(store), verdicts(store).await);
+    let (sizing, ingest) = (sizing(store), ingest(store).await);
+    let verdicts = fixture::verdicts(&ingest);
     ReadApi {
         statistics: StatisticsService {
+            ingest: ingest.clone(),
             history: sizing.history.clone(),
             verdicts: verdicts.clone(),
             pools: sizing.pools.clone(),
             question_slots: QuestionSlots::new(AnswerMemory::default()),
         },
-        attempts: AttemptService { verdicts },
+        attempts: AttemptService { ingest, verdicts },
         sizing,
     }
 }

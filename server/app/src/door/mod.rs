@@ -7,12 +7,13 @@ pub(crate) mod calls;
 pub(crate) mod fixture;
 pub(crate) mod grpc;
 pub(crate) mod http;
+pub(crate) mod http_state;
 pub(crate) mod net;
-pub(crate) mod read_api;
-pub(crate) mod state;
-pub(crate) mod web;
-pub(crate) mod wire;
+mod read_api;
+mod services;
+mod web;
+mod wire;
 
-pub(crate) use state::Services;
+pub(crate) use services::Services;
 /// Path of the backup on a running server.
 pub(crate) const BACKUP_PATH: &str = "/admin/backup";

@@ -14,6 +14,7 @@ use crate::{
 /// Shows attempts. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct AttemptService {
+    pub(crate) ingest: Ingest,
     pub(crate) verdicts: Verdicts,
 }
 
@@ -39,7 +40,7 @@ impl AttemptService {
     /// id (the error names them).
     pub(crate) async fn show(&self, caller: &Arc<Identity>, id: &AttemptId) -> Result<ShownAttempt, Refusal> {
         let full = self.verdicts.full_id(caller, id).await?;
-        let found = self.verdicts.ingest.find(&full).await?;
+        let found = self.ingest.find(&full).await?;
         let seen = found.filter(|(summary, _running)| caller.sees(&summary.key.project));
         let Some((summary, is_running)) = seen else {
             return Err(Refusal::NotFound(format!("no attempt {id} is known here")));
@@ -48,7 +49,7 @@ impl AttemptService {
         let project = &summary.key.project;
         let verdicts = self.verdicts.given(&full, project).await?;
         let verdicts = verdicts.into_iter().map(|verdict| redactor.verdict(verdict, project)).collect();
-        let summary = redactor.summary(self.verdicts.ingest.parts.history.related(&summary).into_owned());
+        let summary = redactor.summary(self.ingest.parts.history.related(&summary).into_owned());
         Ok(ShownAttempt { summary, is_running, verdicts })
     }
 
@@ -59,7 +60,7 @@ impl AttemptService {
         shown: &ShownAttempt,
         take: impl FnMut(&Sample) + Send,
     ) -> Result<u64, Refusal> {
-        Ok(self.verdicts.ingest.series(&shown.summary.attempt, take).await?)
+        Ok(self.ingest.series(&shown.summary.attempt, take).await?)
     }
 
     /// The `most` running attempts with the highest memory need among those that the caller may
@@ -70,7 +71,7 @@ impl AttemptService {
         caller: &Arc<Identity>,
         most: usize,
     ) -> Result<(Vec<RunningAttempt>, usize), Refusal> {
-        let (running, count) = self.verdicts.ingest.highest(most, Arc::clone(caller)).await?;
+        let (running, count) = self.ingest.highest(most, Arc::clone(caller)).await?;
         let redactor = self.redactor(caller);
         Ok((running.into_iter().map(|running| shown(&redactor, running)).collect(), count))
     }
@@ -83,7 +84,7 @@ impl AttemptService {
                 format!("Watch shows the attempts of all projects, and {} may see only some", caller.name);
             return Err(Refusal::NotAllowed(text));
         }
-        Ok(AttemptWatch { ingest: self.verdicts.ingest.clone(), redactor: self.redactor(caller) })
+        Ok(AttemptWatch { ingest: self.ingest.clone(), redactor: self.redactor(caller) })
     }
 
     fn redactor(&self, caller: &Arc<Identity>) -> Redactor {

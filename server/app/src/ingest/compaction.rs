@@ -4,7 +4,7 @@ use plimsoll_core::domain::AttemptId;
 use tokio::task::JoinError;
 
 use super::{commit::staged::PromisedAnswer, table::SessionTable};
-use crate::ingest::sealing::compaction::{CompactionOutcome, CompactionQueue, EndedCompaction};
+use crate::ingest::compaction_queue::{CompactionOutcome, CompactionQueue, EndedCompaction};
 
 /// Compactions, and the answers that they delay. What these answers acknowledge is on disk. Their
 /// number is bounded by the number of batches that agents have in flight.

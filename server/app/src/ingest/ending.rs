@@ -19,7 +19,7 @@ use super::{
     worker::Worker,
 };
 use crate::{
-    ingest::{ci_outcomes::with_report, sealing::start_time::start},
+    ingest::{ci_outcomes::with_report, start_time::start},
     runtime::{metrics::KindLabel, skipped_facts::SkippedFacts},
 };
 

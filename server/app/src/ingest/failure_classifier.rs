@@ -196,9 +196,9 @@ impl FailureClassifier {
     pub(crate) async fn report_silenced(self, end: CancellationToken) -> anyhow::Result<()> {
         let mut tick = tokio::time::interval(SILENCED_INTERVAL);
         while end.run_until_cancelled(tick.tick()).await.is_some() {
-            let engine = self.clone();
+            let classifier = self.clone();
             // all failures are examined, which takes a while
-            let silenced = tokio::task::spawn_blocking(move || engine.silenced()).await?;
+            let silenced = tokio::task::spawn_blocking(move || classifier.silenced()).await?;
             let metric = &self.0.metrics.rules_silenced;
             metric.clear();
             for SilencedRule { rule, .. } in silenced {

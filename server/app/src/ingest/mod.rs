@@ -15,36 +15,38 @@
 //! | `compaction` | `Compactions` | compactions of long attempts, and the answers that wait for them |
 //! | `ci_reports` | `CiReports` | outcomes reported by the CI system |
 //! | `seal_queue` | `SealQueue` | ended attempts that are sealed |
-//! | `ci_outcomes` | `FleetCounters` | which attempts are counted |
+//! | `ended_counters` | `EndedCounters` | which ended attempts the fleet's metrics count |
 //! | `retention` | `Retention` | deletion of old data |
 
-pub(crate) mod abandoned;
-pub(crate) mod after_commit;
+mod abandoned;
+mod after_commit;
 pub(crate) mod causes;
 pub(crate) mod ci_outcomes;
-pub(crate) mod ci_reports;
-pub(crate) mod commit;
-pub(crate) mod compaction;
-pub(crate) mod ending;
+mod ci_reports;
+mod commit;
+mod compaction;
+mod compaction_queue;
+mod ended_counters;
+mod ending;
 pub(crate) mod failure_classifier;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub(crate) mod job_pods;
-pub(crate) mod open_quota;
-pub(crate) mod opening;
-pub(crate) mod request;
-pub(crate) mod resume;
-pub(crate) mod retention;
+mod open_quota;
+mod opening;
+mod request;
+mod resume;
+mod retention;
 mod run_ids;
 mod seal_queue;
-pub(crate) mod sealing;
-pub(crate) mod session;
-pub(crate) mod staging;
+mod session;
+mod staging;
+mod start_time;
 pub(crate) mod startup;
-pub(crate) mod stream_handle;
-pub(crate) mod table;
-pub(crate) mod takeover;
-pub(crate) mod worker;
+mod stream_handle;
+mod table;
+mod takeover;
+mod worker;
 
 use std::{sync::Arc, time::Duration};
 
@@ -67,7 +69,7 @@ pub(crate) use crate::{
 
 use crate::{
     access::identity::Identity,
-    ingest::{failure_classifier::FailureClassifier, job_pods::JobPods, sealing::start_time::start},
+    ingest::{failure_classifier::FailureClassifier, job_pods::JobPods, start_time::start},
     runtime::{
         clock::Clock,
         metrics::{KindLabel, Metrics},
@@ -106,7 +108,7 @@ pub(crate) struct IngestParts {
 /// Sends requests to the worker and waits for the answers. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Ingest {
-    pub(crate) requests: mpsc::Sender<Request>,
+    requests: mpsc::Sender<Request>,
     pub(crate) parts: IngestParts,
 }
 

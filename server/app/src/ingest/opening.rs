@@ -21,7 +21,7 @@ impl Ingest {
         }
         let prediction =
             parts.history.read(|history| predict::predict_known(history, &attempt.key, &parts.predict));
-        // the prediction as callers get it, lowered to the sizes of the pool
+        // what the history predicts, also where callers get defaults, lowered to the sizes of the pool
         let prediction = parts.pools.lowered(&attempt.key, prediction);
         let opening = OpeningRecord { predicted: Some(noted(&prediction)), ..attempt.opening };
         Attempt { opening, ..attempt }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     access::identity::Identity,
-    ingest::sealing::{compaction::LooseSamples, start_time::start},
+    ingest::{compaction_queue::LooseSamples, start_time::start},
     sizing::pools::{HeldSlot, PoolRegistry},
 };
 

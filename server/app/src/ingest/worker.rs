@@ -22,9 +22,9 @@ use super::{
     table::SessionTable,
 };
 use crate::ingest::{
-    ci_outcomes::FleetCounters,
+    compaction_queue::{CompactionQueue, EndedCompaction},
+    ended_counters::EndedCounters,
     retention::{self, Retention},
-    sealing::compaction::{CompactionQueue, EndedCompaction},
 };
 
 /// Most requests taken from the queue at once: as many appends of one fragment as fit into a
@@ -64,7 +64,7 @@ pub(crate) struct Worker {
     /// Reports of the CI system.
     pub(super) ci_reports: CiReports,
     /// Which attempts the fleet's metrics have counted.
-    pub(super) fleet: FleetCounters,
+    pub(super) fleet: EndedCounters,
     /// Compactions of long attempts.
     pub(super) compactions: Compactions,
     /// Deletion of old data.
@@ -87,7 +87,7 @@ impl Worker {
             quota: OpenQuota::default(),
             commits: CommitPipeline::new(store.clone(), metrics()),
             ci_reports: CiReports::new(store.clone(), history.clone(), metrics()),
-            fleet: FleetCounters::new(history.clone(), metrics()),
+            fleet: EndedCounters::new(history.clone(), metrics()),
             compactions: Compactions::new(CompactionQueue::new(store.clone())),
             retention: Retention::new(retention::RetentionParts {
                 store: store.clone(),

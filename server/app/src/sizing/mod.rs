@@ -1,13 +1,14 @@
-//! Sizes for the next attempt of a key. All callers get their predictions here, and shadow mode is
-//! applied here.
+//! Sizes for the next attempt of a key, and the pool that it goes to. All callers get their predictions
+//! here, and shadow mode is applied here.
 //!
 //! | module | content |
 //! |---|---|
-//! | this one | sizes of a key, for a caller and for the other services |
+//! | this one | sizes of a key, for a caller and for other rooms |
 //! | [`prediction`] | one prediction: from the cache, or computed; counted, and assigned to a pool |
 //! | [`allocation`] | sizes for a job of stock Spack, within a time limit |
 //! | [`known_answers`] | answers to stock Spack by the text of the request |
 //! | [`explanation`], [`need_groups`] | explanation of a prediction |
+//! | [`pools`] | the pools in force, and who holds their slots |
 
 mod allocation;
 mod explanation;

@@ -17,7 +17,7 @@ use plimsoll_core::{
     domain::{Attempt, Key, Prediction},
     placement::{
         NodePlacement, OperatingSystem, Placement, PlacementTarget, ResourceNeeds, RuleSubject,
-        tickets::PoolDemand,
+        tickets::PoolTickets,
     },
 };
 use taken::TicketDemand;
@@ -86,7 +86,7 @@ impl PoolRegistry {
 
     /// Sets the function that returns the demand of a pool's tickets; it returns `None` for a pool
     /// without tickets.
-    pub(crate) fn ask_tickets(&self, tickets: impl Fn(&str) -> Option<PoolDemand> + Send + Sync + 'static) {
+    pub(crate) fn ask_tickets(&self, tickets: impl Fn(&str) -> Option<PoolTickets> + Send + Sync + 'static) {
         self.0.tickets.set(Arc::new(tickets));
     }
 

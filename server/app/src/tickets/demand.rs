@@ -124,7 +124,7 @@ mod tests {
 
     const POOLS: &str = "[[pool]]\nname = \"small\"\n[[pool]]\nname = \"big\"\non_demand = true\n";
 
-    fn demands(tickets: &[tickets::PoolDemand]) -> (Demands, tempfile::TempDir, Arc<Metrics>) {
+    fn demands(tickets: &[tickets::PoolTickets]) -> (Demands, tempfile::TempDir, Arc<Metrics>) {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("pools.toml");
         fs::write(&file, POOLS).unwrap();
@@ -147,8 +147,8 @@ mod tests {
     #[test]
     fn an_attempt_with_a_ticket_counts_once_and_one_without_counts_too() {
         let ticket =
-            tickets::PoolDemand { pool: "big".into(), queued: amount(3), held: amount(2), attended: 1 };
-        let elsewhere = tickets::PoolDemand { pool: "gone".into(), ..ticket };
+            tickets::PoolTickets { pool: "big".into(), queued: amount(3), held: amount(2), attended: 1 };
+        let elsewhere = tickets::PoolTickets { pool: "gone".into(), ..ticket };
         let (demands, _dir, _) = demands(&[ticket, elsewhere]);
         let places = demands.0.places();
         let sizes = two_cores_and_a_gib();
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn attempts_with_tickets_that_name_no_pool_hide_none_without_a_ticket() {
         let ticket =
-            tickets::PoolDemand { pool: "big".into(), queued: amount(0), held: amount(5), attended: 5 };
+            tickets::PoolTickets { pool: "big".into(), queued: amount(0), held: amount(5), attended: 5 };
         let (demands, _dir, _) = demands(&[ticket]);
         let places = demands.0.places();
         let _open: Vec<_> =
@@ -194,7 +194,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn metrics_say_what_each_pool_wants_and_forget_pools_that_are_gone() {
         let ticket =
-            tickets::PoolDemand { pool: "big".into(), queued: amount(3), held: amount(0), attended: 0 };
+            tickets::PoolTickets { pool: "big".into(), queued: amount(3), held: amount(0), attended: 0 };
         let (demands, dir, metrics) = demands(&[ticket]);
         let end = CancellationToken::new();
         let telling =

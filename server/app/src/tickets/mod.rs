@@ -15,14 +15,16 @@
 //! | `upstream_queues` | tickets that want such a machine, and those that have ended |
 //! | `numbered` | tickets with numbers as ids, which the server assigns |
 //! | `watching` | a watcher that waits for changes |
+//! | `ticket_service` | tickets for callers: what a request claims |
+//! | `demand` | the demand of each pool, for autoscalers and metrics |
 
 pub(crate) mod demand;
 mod host_checks;
 mod keeper;
 mod numbered;
-pub(crate) mod service;
 #[cfg(test)]
 mod tests;
+pub(crate) mod ticket_service;
 mod ticket_state;
 mod upstream;
 mod upstream_queues;
@@ -42,11 +44,11 @@ use plimsoll_core::{
     placement::{
         Pool,
         hosts::HostCounts,
-        tickets::{ClockReading, PoolDemand, TicketRefusal, Tickets},
+        tickets::{ClockReading, PoolTickets, TicketRefusal, Tickets},
     },
 };
 use plimsoll_store::{self as store, Store, StoreError};
-pub(crate) use service::TicketService;
+pub(crate) use ticket_service::TicketService;
 use ticket_state::TicketState;
 pub(crate) use ticket_state::View;
 use tokio::{
@@ -295,7 +297,7 @@ impl TicketRegistry {
     }
 
     /// Demand by pool.
-    pub(crate) fn demand(&self) -> Vec<PoolDemand> {
+    pub(crate) fn demand(&self) -> Vec<PoolTickets> {
         self.0.state().tickets.demand()
     }
 }

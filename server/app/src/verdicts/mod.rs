@@ -14,17 +14,17 @@
 //! | `known` | stored verdicts of one attempt |
 //! | `rejudging` | new verdicts on attempts that ended after they were judged |
 
-pub(crate) mod after_memory_end;
+mod after_memory_end;
 mod attempt_names;
 mod case;
-pub(crate) mod correcting;
+mod correcting;
 mod judge;
-pub(crate) mod known;
+mod known;
 mod numbers;
-pub(crate) mod permission;
+mod permission;
 mod previous_attempt;
 mod queue;
-pub(crate) mod rejudging;
+mod rejudging;
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub(crate) type FoundAttempt = Option<(Arc<Summary>, bool)>;
 /// Gives verdicts, keeps them, and shows those that were given. Cheap to clone; clones share the queue.
 #[derive(Debug, Clone)]
 pub(crate) struct Verdicts {
-    pub(crate) ingest: Ingest,
+    ingest: Ingest,
     pub(crate) private: Arc<PrivacySettings>,
     queue: VerdictQueue,
 }

@@ -5,7 +5,7 @@
 //!
 //! | fact | module | where it is stored | who may report it | when it is checked against the attempt's project | when it is removed | most that are stored |
 //! |---|---|---|---|---|---|---|
-//! | how a job ended (hook) | `ci_outcomes::early_reports`, `gitlab::spool` | memory; `hooks/*.told` on disk | role `hook`, or the hook's own secret; it must be allowed to report on the project that it names | when it ends an attempt, and when one opens | the oldest of the busiest reporter; on disk after an hour | 10,000 |
+//! | how a job ended (hook) | `ingest::ci_outcomes::early_reports`, `gitlab::spool` | memory; `hooks/*.told` on disk | role `hook`, or the hook's own secret; it must be allowed to report on the project that it names | when it ends an attempt, and when one opens | the oldest of the busiest reporter; on disk after an hour | 10,000 |
 //! | that a hook was received before | `gitlab::waiting` | memory | the same; hooks of two reporters are different | not needed: only a hook of the same reporter is a repetition | the oldest | 20,000 |
 //! | verdicts, with their evidence | `verdicts::known` | store | a trusted caller of the project, or the job itself | when the next one is given, at the end of the attempt, when shown, at a start | those of others when the attempt ends; all with the attempt, or as one of 100,000 strays | 64 of a project, 1,024 of an attempt |
 //! | failures of a key | `ingest::failure_classifier` | memory | as verdicts | by the project in the key | the oldest | 50,000 |
@@ -15,7 +15,7 @@
 //! | which attempt is retried | `domain::attempt` | record of the retry | agent of the retry | when it is followed: only to attempts of the same project | with the attempt | one |
 //! | the slot of a ticket | `placement::tickets` | store | who opened it | when an attempt names it: of the same project | with the ticket | `each_owner`, `most_open` |
 //! | the id of an attempt | `ingest::takeover` | store | the attempt's first agent; for a job, the agent that presents the job's ID token | at each opening | with the attempt | `open_attempts` |
-//! | attempts that wait for their end to be counted | `ci_outcomes::awaited` | memory | no one: taken from their own summaries | not needed | after an hour | 10,000 |
+//! | attempts that wait for their end to be counted | `ingest::ended_counters::awaited` | memory | no one: taken from their own summaries | not needed | after an hour | 10,000 |
 //!
 //! The owner in a key is what its agent sent, unless a token proves it: statistics by owner over all projects trust the agents. An import
 //! counts as reported by the operator. `/v1/allocation` stores nothing.

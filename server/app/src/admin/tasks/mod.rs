@@ -1,8 +1,10 @@
-//! Work on a whole store: backup, restore, check, compaction, export.
+//! What commands do, apart from their options, output and exit status, which the parent module has.
 //!
-//! A running server provides its backup itself (`GET /admin/backup`); everything else needs a store
-//! that no server has open. [`init`] creates the configuration of a new server. The parent module
-//! handles output and exit status of the commands.
+//! | module | content |
+//! |---|---|
+//! | [`backup`], [`link`] | fetches the backup of a running server |
+//! | [`export`], [`export_corrections`] | lines of an export |
+//! | [`init`] | the configuration of a new server |
 
 pub(crate) mod backup;
 pub(crate) mod export;

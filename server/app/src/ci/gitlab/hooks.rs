@@ -55,11 +55,11 @@ impl Hooks {
     /// Creates the handle, and the [`Follower`], which the caller must run. `kept`: the spool, with
     /// the hooks accepted before the server started.
     pub(crate) fn new(
+        ingest: Ingest,
         verdicts: Verdicts,
         client: Option<GitlabClient>,
         kept: Option<(Spool, Vec<FoundHook>)>,
     ) -> (Self, Follower) {
-        let ingest = verdicts.ingest.clone();
         let metrics = Arc::clone(&ingest.parts.metrics);
         let (queue, waiting) = mpsc::channel(QUEUE);
         let (known, asks) = (Arc::<Mutex<KnownHooks>>::default(), client.is_some());

@@ -225,7 +225,7 @@ impl House {
         // as in a server: what the writer does with a hook is counted in the same place
         let metrics = fixture::metrics(&ingest);
         let (client, file) = fake.client(&metrics);
-        let (hooks, follower) = Hooks::new(fixture::verdicts(&ingest), Some(client), kept);
+        let (hooks, follower) = Hooks::new(ingest.clone(), fixture::verdicts(&ingest), Some(client), kept);
         let stop = CancellationToken::new();
         let working = TaskTracker::new().spawn(worker.run(stop.clone()));
         let following = TaskTracker::new().spawn(follower.run(stop.clone()));
@@ -305,7 +305,7 @@ async fn a_hook_that_is_lost_may_come_again_and_what_waits_at_a_stop_is_reported
     let (ingest, worker): (_, Worker) = fixture::ingest(&Store::memory(), 10);
     let metrics = Arc::new(Metrics::new());
     let (client, _file) = fake.client(&metrics);
-    let (hooks, follower) = Hooks::new(fixture::verdicts(&ingest), Some(client), None);
+    let (hooks, follower) = Hooks::new(ingest.clone(), fixture::verdicts(&ingest), Some(client), None);
     let hook = |job| ended(job, "canceled", "x");
     let stop = CancellationToken::new();
     stop.cancel();

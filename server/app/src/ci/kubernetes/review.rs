@@ -21,6 +21,7 @@ use super::{
     reviewed::{PodName, note_planned, note_skipped, note_withheld},
 };
 use crate::{
+    ingest::Ingest,
     runtime::metrics::Metrics,
     sizing::{SizingService, WithheldAnswer},
     verdicts::Verdicts,
@@ -29,6 +30,7 @@ use crate::{
 /// Reviews new pods. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct PodReviewer {
+    pub(crate) ingest: Ingest,
     pub(crate) sizing: SizingService,
     pub(crate) verdicts: Verdicts,
     pub(crate) settings: Arc<Settings>,
@@ -64,7 +66,7 @@ impl PodReviewer {
         if let Some(pod) =
             job_pod(&pod, &namespace, &self.settings).filter(|pod| !is_trial && pod.is_within(most))
         {
-            self.verdicts.ingest.note_pod(pod);
+            self.ingest.note_pod(pod);
         }
         response
     }

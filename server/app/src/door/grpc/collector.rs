@@ -1,4 +1,4 @@
-//! The streams of agents: converts messages, passes them to the sessions, and sends the answers. A
+//! The streams of agents: converts messages, passes them to the writer, and sends the answers. A
 //! few batches may wait for the disk at a time; `Hello` and `Finish` wait for the batches before
 //! them. If more are waiting, nothing is read, so that a slow disk slows the agent down through the
 //! HTTP/2 window.
@@ -275,7 +275,7 @@ impl AgentStream {
         let (ticket, project) = (attempt.opening.ticket.clone(), attempt.key.project.clone());
         let opened = self.ingest.open(attempt, &self.handle, takes_new_id).await;
         if let Err(Refusal::Exceeded(exceeded)) = &opened {
-            // the sessions found that a bound is exceeded; this call only counts it with all other
+            // the writer found that a bound is exceeded; this call only counts it with all other
             // exceeded bounds
             let _refused = self.caller.within(|_caller| Err::<(), _>(exceeded.clone()));
         }

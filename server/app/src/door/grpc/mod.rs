@@ -1,5 +1,5 @@
 //! The gRPC listener: the services of `plimsoll.v1`, KEDA's external scaler, health and reflection.
-//! Handlers convert the request, call a service, and convert the result.
+//! Handlers convert the request, call a room, and convert the result.
 
 mod call_answer;
 mod collector;

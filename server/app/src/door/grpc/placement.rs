@@ -1,5 +1,5 @@
 //! `GetPools`, `GetDemand`, and the calls about tickets. Each handler converts the request, calls a
-//! service, and converts the result.
+//! room, and converts the result.
 
 use plimsoll_core::placement::{BuildKind, Pool};
 use plimsoll_proto::v1::{self as pb, placement_server::Placement};

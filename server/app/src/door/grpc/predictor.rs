@@ -1,5 +1,5 @@
 //! `Predict`, `PredictBatch`, `ShouldRetry`, `CorrectVerdict` and `Explain`. Each handler converts
-//! the request, calls a service, and converts the result.
+//! the request, calls a room, and converts the result.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
 //! `GetStats`, `ListAttempts`, `GetAttempt`, `Recommend` and `Watch`. Each handler converts the
-//! request, calls a service, and converts the result.
+//! request, calls a room, and converts the result.
 
 mod watch;
 

@@ -18,7 +18,7 @@ use plimsoll_core::domain::FieldViolation;
 use tokio::{sync::Semaphore, time::timeout};
 
 use super::refusal::{json, refuse};
-use crate::{ci::kubernetes::SkipReason, door::state::HttpState};
+use crate::{ci::kubernetes::SkipReason, door::http_state::HttpState};
 
 /// Path of the webhook; the secret of `admit_secret_file` follows it, if there is one.
 pub(super) const ADMIT_PATH: &str = "/admit";

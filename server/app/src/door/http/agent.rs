@@ -19,7 +19,7 @@ use http_body::{Frame, SizeHint};
 use plimsoll_core::domain::FieldViolation;
 
 use super::refusal::refuse;
-use crate::door::{net::response_budget::PIECE_BYTES, state::HttpState};
+use crate::door::{http_state::HttpState, net::response_budget::PIECE_BYTES};
 
 /// The rest of a file; all answers share its bytes. It is sent in small pieces: as a
 /// single piece it would count as memory of this answer, and some simultaneous downloads would be

@@ -14,7 +14,7 @@ use plimsoll_core::{
 use plimsoll_proto::limits;
 
 use super::refusal::{json, refuse};
-use crate::{door::state::HttpState, sizing::Allocation};
+use crate::{door::http_state::HttpState, sizing::Allocation};
 
 /// Header that names the project of a spec.
 const PROJECT_HEADER: &str = "Plimsoll-Project";

@@ -32,7 +32,7 @@ use crate::{
         DELIVERY_HEADER, EVENT_HEADER, EndedJob, HookEvent, HookFault, INSTANCE_HEADER, ParsedHook,
         SECRET_HEADER,
     },
-    door::state::HttpState,
+    door::http_state::HttpState,
     runtime::{clock::Clock, metrics::KindLabel},
 };
 

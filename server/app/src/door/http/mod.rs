@@ -49,8 +49,8 @@ use plimsoll_core::domain::FieldViolation;
 
 use crate::door::{
     BACKUP_PATH,
+    http_state::HttpState,
     net::{accept::Listener, serve::Bounds},
-    state::HttpState,
     web,
 };
 use refusal::refuse;

@@ -9,7 +9,7 @@ use axum::{
 };
 use plimsoll_store::StoreMode;
 
-use crate::{ci::prometheus, door::state::HttpState, runtime::metrics::Metrics};
+use crate::{ci::prometheus, door::http_state::HttpState, runtime::metrics::Metrics};
 
 const STOPPING: &str = "stopping\n";
 

@@ -16,7 +16,7 @@ use crate::{
         guard::Caller,
         identity::{Identity, Role},
     },
-    door::{read_api::ReadApi, state::HttpState},
+    door::{http_state::HttpState, read_api::ReadApi},
     runtime::settings::InForce,
     verdicts::{CorrectionRequest, Verdicts},
 };

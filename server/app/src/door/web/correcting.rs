@@ -20,7 +20,7 @@ use plimsoll_proto::v1::{self as pb, Cause};
 use tokio::time::timeout;
 
 use super::{asking::RequestReader, trouble::PageError};
-use crate::door::{state::HttpState, wire};
+use crate::door::{http_state::HttpState, wire};
 
 /// Largest form: it has some hundred bytes, but its reason may have 500, each encoded as three.
 const FORM_BYTES: usize = 8 * 1024;

@@ -42,7 +42,7 @@ use axum::{
     routing::get,
 };
 
-use crate::door::state::HttpState;
+use crate::door::http_state::HttpState;
 use asking::RequestReader;
 use trouble::PageError;
 

@@ -1,4 +1,4 @@
-//! Converts messages of the wire to and from the services' types, for gRPC and for the web page's JSON. No decisions are made here, and
+//! Converts messages of the wire to and from the rooms' types, for gRPC and for the web page's JSON. No decisions are made here, and
 //! neither tonic nor axum is used.
 //!
 //! | module | messages of |

@@ -9,7 +9,7 @@ use plimsoll_proto::{limits, v1 as pb};
 use ulid::Ulid;
 
 use super::ticket_id;
-use crate::tickets::{View, service::TicketQuestion};
+use crate::tickets::{View, ticket_service::TicketQuestion};
 
 /// Parses a request to open a ticket: its id (generated if the request has none) and the other
 /// fields.

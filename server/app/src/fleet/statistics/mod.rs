@@ -18,6 +18,7 @@ pub(crate) use recommendations::{RecommendQuestion, RecommendationAnswer};
 
 use crate::{
     access::{Refusal, identity::Identity, redaction::Redactor},
+    ingest::Ingest,
     runtime::answer_memory::AnswerMemory,
     sizing::{SizingService, pools::PoolRegistry},
     verdicts::Verdicts,
@@ -38,6 +39,7 @@ const MAX_CORRECTED_RULES: usize = 100;
 /// Answers queries for totals and lists. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct StatisticsService {
+    pub(crate) ingest: Ingest,
     pub(crate) history: SharedHistory,
     pub(crate) verdicts: Verdicts,
     pub(crate) pools: PoolRegistry,
@@ -98,27 +100,27 @@ impl StatisticsService {
         let redactor = self.check_allowed(caller, &question.filter, &question.group_by)?;
         let confined = !caller.projects.is_all();
         let question = Question { confined, ..question };
-        let engine = self.verdicts.ingest.parts.classifier.clone();
+        let classifier = self.ingest.parts.classifier.clone();
         let stats = self.history.stats().clone();
         let prices = prices_by_pool(&self.pools.now());
         let asked = question.filter.project.clone();
-        let mut wrong =
-            engine.wrong_verdicts(|project| caller.sees(project) && (asked.is_empty() || asked == project));
+        let mut wrong = classifier
+            .wrong_verdicts(|project| caller.sees(project) && (asked.is_empty() || asked == project));
         wrong.truncate(MAX_CORRECTED_RULES);
         // a million attempts take a while, so the work runs on a blocking thread
         let reader = Arc::clone(caller);
         let counting = move || {
             let filter = &question.filter;
             let takes = |attempt: &AttemptBrief| reader.sees(&attempt.key.project) && filter.takes(attempt);
-            let failures = engine.failure_groups(takes, MAX_FAILURES);
-            let mut silenced = engine.silenced();
+            let failures = classifier.failure_groups(takes, MAX_FAILURES);
+            let mut silenced = classifier.silenced();
             silenced.retain(|rule| {
                 let is_everywhere = rule.project.is_empty() && !confined;
                 let is_asked = filter.project.is_empty() || filter.project == rule.project;
                 is_everywhere || (is_asked && reader.sees(&rule.project) && !rule.project.is_empty())
             });
             silenced.truncate(MAX_CORRECTED_RULES);
-            Ok((stats.report(&question, &prices)?, engine.flaky(MAX_FLAKY), failures, silenced))
+            Ok((stats.report(&question, &prices)?, classifier.flaky(MAX_FLAKY), failures, silenced))
         };
         let (report, mut flaky, mut failures, silenced) = self
             .question_slots
@@ -154,7 +156,7 @@ impl StatisticsService {
             .await?;
         for place in &page.cursors {
             // skip an attempt that was deleted meanwhile
-            let Some(summary) = self.verdicts.ingest.listed(&place.attempt).await? else { continue };
+            let Some(summary) = self.ingest.listed(&place.attempt).await? else { continue };
             let line = self.failure_line(&redactor, &summary).await?;
             let summary = redactor.summary(self.history.related(&summary).into_owned());
             if !take(place, ListedAttempt { summary, line }) {

@@ -125,7 +125,7 @@ impl StatisticsService {
         let mut sizes = Vec::new();
         for attempt in draft.newest() {
             // skip an attempt that was deleted meanwhile
-            let Some(summary) = self.verdicts.ingest.listed(attempt).await? else { continue };
+            let Some(summary) = self.ingest.listed(attempt).await? else { continue };
             sizes.push(Sizes::of(&summary.resources));
         }
         Ok(sizes)

@@ -12,7 +12,8 @@ use tokio::sync::oneshot;
 
 use crate::{
     ingest::{
-        ci_outcomes::{EarlyReports, FleetCounters, OutcomeStatus, with_report},
+        ci_outcomes::{EarlyReports, OutcomeStatus, with_report},
+        ended_counters::EndedCounters,
         request::CiReport,
         table::SessionTable,
     },
@@ -83,7 +84,7 @@ impl CiReports {
         &mut self,
         reports: Vec<CiReport>,
         open: &mut SessionTable,
-        fleet: &mut FleetCounters,
+        fleet: &mut EndedCounters,
     ) {
         let mut ends = OutcomeBatch::default();
         for CiReport { reported, answer } in reports {
@@ -176,7 +177,7 @@ impl CiReports {
     }
 
     /// Writes the outcomes to disk, and answers their callers.
-    async fn write_outcomes(&mut self, ends: OutcomeBatch, fleet: &mut FleetCounters) {
+    async fn write_outcomes(&mut self, ends: OutcomeBatch, fleet: &mut EndedCounters) {
         let OutcomeBatch { batch, changed_summaries: changed, waiting_callers: waiting } = ends;
         if waiting.is_empty() {
             return;
@@ -198,7 +199,7 @@ impl CiReports {
         }
     }
 
-    fn note_applied(&self, changed: &Summary, fleet: &mut FleetCounters) {
+    fn note_applied(&self, changed: &Summary, fleet: &mut EndedCounters) {
         let cause = changed.cause.map_or("none", |cause| cause.as_str());
         let (attempt, outcome) = (&changed.attempt, changed.outcome);
         tracing::info!(%attempt, ?outcome, cause, "settled how an attempt ended");

@@ -8,8 +8,8 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::ingest::{
+    compaction_queue::{COMPACT_AFTER, MAX_FRAGMENT_SAMPLES},
     fixture,
-    sealing::compaction::{COMPACT_AFTER, MAX_FRAGMENT_SAMPLES},
     session::Session,
     worker::Worker,
 };

@@ -1,4 +1,4 @@
-//! Demand of each pool: tickets, and open attempts without one.
+//! Occupancy of each pool: tickets, and open attempts without one.
 //!
 //! An attempt with a ticket is counted once, through its ticket. A trusted attempt without a ticket
 //! is counted itself. Untrusted attempts without a ticket are counted once for each proven job, so
@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use plimsoll_core::placement::tickets::{PoolDemand, TicketAmount};
+use plimsoll_core::placement::tickets::{PoolTickets, TicketAmount};
 
 use super::open::{OpenInPool, sum};
 
@@ -29,7 +29,7 @@ impl PoolOccupancy {
     }
 
     /// Adds up tickets, if the pool has any, and open attempts.
-    pub(super) fn of(tickets: Option<PoolDemand>, open: OpenInPool) -> Self {
+    pub(super) fn of(tickets: Option<PoolTickets>, open: OpenInPool) -> Self {
         let (wanted, held, attended) =
             tickets.map_or_else(Default::default, |demand| (demand.queued, demand.held, demand.attended));
         // An attempt with a ticket need not name its pool: then the ticket is attended, and the
@@ -40,7 +40,7 @@ impl PoolOccupancy {
 }
 
 /// Returns the demand of a pool's tickets; `None` if the pool has none.
-type TicketSource = Arc<dyn Fn(&str) -> Option<PoolDemand> + Send + Sync>;
+type TicketSource = Arc<dyn Fn(&str) -> Option<PoolTickets> + Send + Sync>;
 
 /// The function that returns the demand of tickets. Empty until the ticket registry has started.
 #[derive(Default)]
@@ -51,7 +51,7 @@ impl TicketDemand {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(tickets);
     }
 
-    pub(super) fn of(&self, pool: &str) -> Option<PoolDemand> {
+    pub(super) fn of(&self, pool: &str) -> Option<PoolTickets> {
         // called after this lock is released, because the tickets have a lock of their own
         let asked = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
         asked.and_then(|asked| asked(pool))

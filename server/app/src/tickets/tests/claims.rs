@@ -7,7 +7,7 @@ use crate::{
     access::identity::{ProvenClaims, Role, Roles, TokenJob},
     door::fixture,
     runtime::metrics::KindLabel,
-    tickets::{TicketService, service::TicketQuestion},
+    tickets::{TicketService, ticket_service::TicketQuestion},
 };
 
 impl Site {

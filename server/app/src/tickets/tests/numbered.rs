@@ -5,7 +5,7 @@ use crate::{
     door::fixture,
     tickets::{
         NumberedTicket, TicketService,
-        service::{CollectedTicket, TagQuestion},
+        ticket_service::{CollectedTicket, TagQuestion},
     },
 };
 

@@ -234,7 +234,7 @@ async fn ask_for_another_project(verdicts: &Verdicts) {
     let id = &question().attempt;
     assert_eq!(verdicts.given(id, "a/one").await.unwrap().len(), 1);
     assert_eq!(verdicts.given(id, "b/two").await, Ok(Vec::new()));
-    let IngestParts { store, classifier: engine, .. } = verdicts.parts();
+    let IngestParts { store, classifier, .. } = verdicts.parts();
     let of = |project: &str| {
         let failed = test_summary(id.as_str(), "zlib", "1", 100);
         let key = Key { project: project.into(), ..failed.key.clone() };
@@ -242,8 +242,8 @@ async fn ask_for_another_project(verdicts: &Verdicts) {
         Summary { key, outcome, exit, cause: Some(Cause::Unknown), ..failed }
     };
     let (mut own, mut foreign) = (of("a/one"), of("b/two"));
-    assert!(judged_early(store, engine, &mut own).await);
-    assert!(!judged_early(store, engine, &mut foreign).await);
+    assert!(judged_early(store, classifier, &mut own).await);
+    assert!(!judged_early(store, classifier, &mut foreign).await);
     assert_eq!((own.cause, foreign.cause), (Some(Cause::Oom), Some(Cause::Unknown)));
 }
 

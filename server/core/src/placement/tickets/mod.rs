@@ -55,7 +55,7 @@ pub use grant::MAX_PASSED_OVER;
 use open_ticket::{OpenTicket, OwnerState};
 pub use presence::{TicketPresence, TicketTimeouts};
 use slab::Slab;
-pub use status::{PoolDemand, TicketStatus};
+pub use status::{PoolTickets, TicketStatus};
 pub use terms::TicketTerms;
 
 use crate::domain::{Ticket, TicketClaim, TicketId, UpstreamMachine};

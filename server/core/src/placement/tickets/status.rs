@@ -18,7 +18,7 @@ pub struct TicketStatus {
 
 /// Waiting and held tickets of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PoolDemand {
+pub struct PoolTickets {
     /// Name of the pool; empty if the operator defined no pools.
     pub pool: String,
     /// Number and resources of the tickets that wait.
@@ -56,18 +56,18 @@ impl Tickets {
     }
 
     /// Waiting and held tickets of one pool; `None` if there are none.
-    pub fn demand_in(&self, pool: &str) -> Option<PoolDemand> {
+    pub fn demand_in(&self, pool: &str) -> Option<PoolTickets> {
         let count = self.counts.of(&LimitKey::Pool(pool.to_owned()))?;
         let (queued, held, attended) = (count.queued, count.held, count.with_attempt);
-        Some(PoolDemand { pool: pool.to_owned(), queued, held, attended })
+        Some(PoolTickets { pool: pool.to_owned(), queued, held, attended })
     }
 
     /// Waiting and held tickets by pool, in the order of names. Pools without tickets are left out; tickets without a pool are counted
     /// under the empty name.
-    pub fn demand(&self) -> Vec<PoolDemand> {
+    pub fn demand(&self) -> Vec<PoolTickets> {
         // the loop is over pools only, not over all counts, because there is also a count for each owner
         let pools = self.terms.limits.pools.iter().map(String::as_str).chain([""]);
-        let mut demand: Vec<PoolDemand> = pools.filter_map(|pool| self.demand_in(pool)).collect();
+        let mut demand: Vec<PoolTickets> = pools.filter_map(|pool| self.demand_in(pool)).collect();
         demand.sort_unstable_by(|one, other| one.pool.cmp(&other.pool));
         demand
     }

@@ -338,7 +338,7 @@ fn a_position_and_a_time_follow_from_those_that_hold_and_those_that_are_before()
         memory_bytes: 10 * u64::from(places),
         milli_cores: 500 * u64::from(places),
     };
-    let demand = PoolDemand { pool: "p".into(), queued: amount(4), held: amount(2), attended: 0 };
+    let demand = PoolTickets { pool: "p".into(), queued: amount(4), held: amount(2), attended: 0 };
     assert_eq!(tickets.demand(), [demand]);
 }
 

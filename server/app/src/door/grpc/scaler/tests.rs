@@ -29,7 +29,7 @@ fn fixture() -> Fixture {
     let asked = Arc::clone(&queue);
     pools.ask_tickets(move |pool| {
         let queued = *asked.lock().unwrap();
-        Some(tickets::PoolDemand { pool: pool.into(), queued, held: TicketAmount::default(), attended: 0 })
+        Some(tickets::PoolTickets { pool: pool.into(), queued, held: TicketAmount::default(), attended: 0 })
     });
     let demands = Demands::new(pools);
     let stopping = CancellationToken::new();

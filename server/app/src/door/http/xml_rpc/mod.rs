@@ -1,4 +1,4 @@
-//! XML-RPC: the calls of Resalloc's client, unchanged, at `POST /RPC2` and `POST /`. Its tickets are those of [`crate::tickets::service`].
+//! XML-RPC: the calls of Resalloc's client, unchanged, at `POST /RPC2` and `POST /`. Its tickets are those of [`crate::tickets::ticket_service`].
 //!
 //! | method | answer |
 //! |---|---|
@@ -44,12 +44,12 @@ use crate::{
         identity::{Identity, Role},
     },
     door::{
+        http_state::HttpState,
         net::serve::{LongAnswer, Peer},
-        state::HttpState,
     },
     tickets::{
         TicketService,
-        service::{CollectedTicket, TagQuestion},
+        ticket_service::{CollectedTicket, TagQuestion},
     },
 };
 use waiting::PendingAnswer;

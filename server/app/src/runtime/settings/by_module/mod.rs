@@ -1,4 +1,4 @@
-//! Settings of single modules as plain values. The modules (`access`, `ci` and others)
+//! Settings of single modules as plain values. The rooms (`access`, `ci` and others)
 //! import them from here.
 
 pub(crate) mod admission;

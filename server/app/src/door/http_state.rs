@@ -12,24 +12,9 @@ use crate::{
         shared_secret::{SharedTokens, SigningKeys},
     },
     ci::{gitlab::Hooks, kubernetes::PodReviewer},
-    door::{agent_files::AgentFiles, calls::Calls},
-    fleet::{AttemptService, StatisticsService},
+    door::{Services, agent_files::AgentFiles, calls::Calls},
     runtime::{metrics::Metrics, settings::InForce},
-    sizing::SizingService,
-    tickets::{Demands, TicketService},
-    verdicts::Verdicts,
 };
-
-/// What the doors call. Cheap to clone.
-#[derive(Debug, Clone)]
-pub(crate) struct Services {
-    pub(crate) sizing: SizingService,
-    pub(crate) verdicts: Verdicts,
-    pub(crate) attempts: AttemptService,
-    pub(crate) statistics: StatisticsService,
-    pub(crate) tickets: TicketService,
-    pub(crate) demands: Demands,
-}
 
 /// State of the HTTP handlers. A request only clones the pointer.
 pub(crate) type HttpState = Arc<HttpParts>;

@@ -2,6 +2,9 @@
 //! its end. Counters can only increase, so an attempt that was counted cannot be counted
 //! differently later.
 
+mod awaited;
+mod counted;
+
 use std::sync::Arc;
 
 use plimsoll_core::{
@@ -10,22 +13,24 @@ use plimsoll_core::{
 };
 use tokio::time::Instant;
 
-use super::{
-    awaited::{AwaitedOutcomes, WaitAfterVerdict},
-    counted::CountedAttempts,
+use crate::{
+    ingest::ended_counters::{
+        awaited::{AwaitedOutcomes, WaitAfterVerdict},
+        counted::CountedAttempts,
+    },
+    runtime::metrics::Metrics,
 };
-use crate::runtime::metrics::Metrics;
 
 /// The fleet's counters, with the attempts that will be counted later and those that were counted.
 #[derive(Debug)]
-pub(crate) struct FleetCounters {
+pub(crate) struct EndedCounters {
     history: SharedHistory,
     metrics: Arc<Metrics>,
     awaited: AwaitedOutcomes,
     counted: CountedAttempts,
 }
 
-impl FleetCounters {
+impl EndedCounters {
     /// No attempts counted or waiting.
     pub(crate) fn new(history: SharedHistory, metrics: Arc<Metrics>) -> Self {
         Self { history, metrics, awaited: AwaitedOutcomes::default(), counted: CountedAttempts::default() }
