@@ -24,13 +24,13 @@ pub struct CauseTraits {
 /// Which limit of the retry policy holds for a cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryLimit {
-    /// That of attempts lost by preemption, which do not count against the budget.
+    /// That of attempts whose node or slot was taken away, which do not count against the budget.
     Preempted,
     /// The budget of the build.
     Budget,
     /// That of failures without evidence.
     Unproven,
-    /// No retry.
+    /// No retry: whatever a retry changed, the failure would repeat.
     Zero,
 }
 
@@ -128,11 +128,6 @@ impl Cause {
     /// Whether the failure would repeat, whatever change a retry makes.
     pub const fn is_final(self) -> bool {
         matches!(self.traits().retries, RetryLimit::Zero)
-    }
-
-    /// Whether something outside the build was short or failed, so that a retry waits until it is over.
-    pub const fn is_outside(self) -> bool {
-        self.traits().wait_s[0] > 0
     }
 }
 

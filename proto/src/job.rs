@@ -123,8 +123,8 @@ pub fn attempt(lookup: impl Fn(&str) -> Option<String>) -> Option<String> {
     Some(id.chars().map(|c| if is_id_char(c) { c } else { '_' }).take(limits::ATTEMPT_BYTES).collect())
 }
 
-/// Host and number of the GitLab job whose first command has this id: `HOST:NUMBER`, as [`attempt`] makes it. `None` for any other id. The
-/// form belongs to GitLab: pages link such attempts to it, so the ids of another CI system need another form, such as `NAME/HOST:NUMBER`.
+/// Host and number of the GitLab job whose first command has this id: `HOST:NUMBER`, as [`attempt`] makes it. `None` for any other id, also for that of a host without a
+/// dot. The form belongs to GitLab: pages link such attempts to it, so the ids of another CI system need another form, such as `NAME/HOST:NUMBER`.
 pub fn gitlab_job(attempt: &str) -> Option<(&str, &str)> {
     let (host, job) = attempt.split_once(':')?;
     let is_host =

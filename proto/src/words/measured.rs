@@ -243,7 +243,7 @@ pub fn point_wall_ms(point: &JobsPoint) -> Option<u64> {
     above_zero(Some(point.wall_p50_ms))
 }
 
-/// One phase for each name, in the order of their starts: the sum of the times and the highest need of all phases with that name.
+/// One phase for each name, in the order in which the names appear: the sum of the times and the highest need of all phases with that name.
 pub fn phases_by_name(phases: &[Phase]) -> Vec<Phase> {
     let mut sums: Vec<Phase> = Vec::new();
     for phase in phases {

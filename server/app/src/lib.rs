@@ -18,7 +18,7 @@
 //! | `tickets` | slots in pools with a limit |
 //! | `sizing` | sizes of the next attempt, and the pool that it goes to |
 //! | `access` | who calls, what the caller may do and see ([`privacy`]) |
-//! | `runtime` | what all rooms stand on: settings, clock, logs, metrics, reloaded files, requests to others |
+//! | `runtime` | what all rooms use: settings, clock, logs, metrics, reloaded files, requests to others |
 //! | `admin` | commands other than serving |
 //! | `fuzz` | fuzz targets: every parser of untrusted bytes |
 

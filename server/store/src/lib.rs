@@ -50,10 +50,8 @@ mod tests;
 pub mod threads;
 
 pub use bounds::{BATCH_BYTES, BATCH_OPERATIONS, MAX_KEY, MAX_VALUE};
-pub use bytes::Damage;
 pub use check::{CheckFinding, CheckReport, check_store};
 pub use chunk::SampleRun;
-pub use codec::{KeyedRecord, Record};
 pub use committing::PendingCommit;
 pub use downsample::{SealedBlocks, blocks_after, downsampled, last_elapsed, replace_block};
 pub use envelope::{MAX_RECORD, RecordError};

@@ -1,12 +1,13 @@
 //! A snapshot of a store, whatever the engine.
 
-use super::postgres::{DatabaseSnapshot, DatabaseView, ViewPages};
+use ulid::Ulid;
+
 use super::{
     errors::StoreError,
     kv::{KeyValue, StoreIdentity},
+    postgres::{DatabaseSnapshot, DatabaseView, ViewPages},
     sled::{EngineSnapshot, FORMAT_VERSION},
 };
-use ulid::Ulid;
 
 /// All entries of a store at one moment, read page by page. Dropping it ends what the store does for it.
 #[derive(Debug)]
@@ -24,9 +25,11 @@ impl Snapshot {
     pub(crate) fn of_files(snapshot: EngineSnapshot) -> Self {
         Self(SnapshotSource::Sled(snapshot))
     }
+
     pub(crate) fn of_database(snapshot: DatabaseSnapshot) -> Self {
         Self(SnapshotSource::Postgres(Box::new(snapshot)))
     }
+
     pub(crate) fn of_view(view: DatabaseView) -> Self {
         Self(SnapshotSource::View(view.into()))
     }

@@ -38,7 +38,7 @@ const PATH_OPTIONS: [&str; 5] = ["ca", "client-cert", "client-key", "token-file"
 /// The files of this user and this machine; later ones take precedence.
 pub(super) fn files() -> Vec<PathBuf> {
     let folder = |name: &str| env::var_os(name).filter(|folder| Path::new(folder).is_absolute());
-    let config_dir = || folder("HOME").map(|config_dir| PathBuf::from(config_dir).join(".config"));
+    let config_dir = || folder("HOME").map(|home| PathBuf::from(home).join(".config"));
     let user = folder("XDG_CONFIG_HOME").map(PathBuf::from).or_else(config_dir);
     let user = user.map(|folder| folder.join("plimsoll/config.toml"));
     [Some(PathBuf::from(SYSTEM_FILE)), user].into_iter().flatten().collect()

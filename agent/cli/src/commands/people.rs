@@ -6,6 +6,7 @@ use plimsoll_client::questions::QuestionFailure;
 use super::{fleet, gitlab_ci, shell, verdict};
 use crate::ask::CommandOutput;
 
+// no doc comment: clap would show it as the description of the program
 #[derive(Debug, Subcommand)]
 pub(super) enum PeopleCommand {
     Verdict(verdict::VerdictArgs),

@@ -1,5 +1,5 @@
-//! Why a request is refused. A refused request has changed nothing, except for [`Refusal::TicketUnwritable`]. gRPC, HTTP and pages map the reasons to codes of their
-//! own; the text is the same.
+//! Why a request is refused. A refused request has changed nothing, except for [`Refusal::TicketUnwritable`]. gRPC, HTTP and pages map the
+//! reasons to codes of their own; the text is the same.
 
 use std::{fmt::Display, time::Duration};
 

@@ -144,7 +144,7 @@ impl RunningServer {
         self.stream_tasks.close();
         let open = || format!("streams were still open ({})", self.stream_tasks.len());
         drain.step(infallible_step(self.stream_tasks.wait()), open).await;
-        self.calls.cut();
+        self.calls.end_idle();
         let unanswered = || format!("calls were still running ({})", self.calls.running());
         drain.step(infallible_step(self.calls.ended()), unanswered).await;
         drain

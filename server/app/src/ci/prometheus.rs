@@ -35,7 +35,7 @@ pub(crate) fn prefers_openmetrics<'h>(accept: impl Iterator<Item = &'h str>) -> 
         };
         let quality = parameter("q").map_or(1.0, |q| q.parse().unwrap_or(0.0));
         // of the ranges for plain text, the most specific one counts
-        let help = match kind.as_str() {
+        let specificity = match kind.as_str() {
             "application/openmetrics-text"
                 if matches!(parameter("version"), None | Some("1.0.0" | "0.0.1")) =>
             {
@@ -48,10 +48,12 @@ pub(crate) fn prefers_openmetrics<'h>(accept: impl Iterator<Item = &'h str>) -> 
             _ => continue,
         };
         plain = match plain {
-            Some((known, quality_of_it)) if known > help || known == help && quality_of_it >= quality => {
+            Some((known, quality_of_it))
+                if known > specificity || known == specificity && quality_of_it >= quality =>
+            {
                 plain
             }
-            _ => Some((help, quality)),
+            _ => Some((specificity, quality)),
         };
     }
     openmetrics > 0.0 && plain.is_none_or(|(_, plain)| openmetrics >= plain)

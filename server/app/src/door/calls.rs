@@ -41,18 +41,18 @@ impl Calls {
     }
 
     /// Ends answers as soon as they have nothing to send, now and from now on.
-    pub(crate) fn cut(&self) {
+    pub(crate) fn end_idle(&self) {
         self.0.end_idle.cancel();
         self.0.calls.close();
     }
 
-    /// Waits until no call runs. Call it after [`Self::cut`].
+    /// Waits until no call runs. Call it after [`Self::end_idle`].
     pub(crate) async fn ended(&self) {
         self.0.calls.wait().await;
     }
 
-    /// Completes when [`Self::cut`] has been called.
-    pub(super) fn is_cut(&self) -> WaitForCancellationFutureOwned {
+    /// Completes when [`Self::end_idle`] has been called.
+    pub(super) fn idle_ended(&self) -> WaitForCancellationFutureOwned {
         self.0.end_idle.clone().cancelled_owned()
     }
 

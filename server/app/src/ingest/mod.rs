@@ -55,7 +55,7 @@ use plimsoll_core::{
     mask, predict,
     shared_history::SharedHistory,
 };
-use plimsoll_store::{self as store, Store, StoreError};
+use plimsoll_store::{self as store, SealError, Store, StoreError};
 use request::{AnswerSender, Request};
 pub(crate) use request::{Append, AttemptChange, Finish, OpenedAttempt, RunningAttempt};
 pub(crate) use stream_handle::StreamHandle;
@@ -234,6 +234,16 @@ impl Ingest {
     pub(crate) async fn record(&self, number: u64, verdict: Verdict) -> Result<Verdict, Refusal> {
         let verdict = Box::new(verdict);
         self.ask_worker(|answer| Request::Record { fingerprint: number, verdict, answer }).await
+    }
+
+    /// Deletes those verdicts on an attempt for which `is_meant` returns true.
+    /// Errors: the store cannot be read or written.
+    pub(crate) async fn forget_verdicts(
+        &self,
+        attempt: &AttemptId,
+        is_meant: impl Fn(&Verdict) -> bool,
+    ) -> Result<(), SealError> {
+        store::forget_verdicts_if(&self.parts.store, attempt, is_meant).await.map(drop)
     }
 
     async fn ask_worker<T>(&self, request: impl FnOnce(AnswerSender<T>) -> Request) -> Result<T, Refusal> {

@@ -1,4 +1,4 @@
-//! What all rooms stand on: settings, clock, logs, metrics, reloaded files, TLS, the server's own requests to others.
+//! What all rooms use: settings, clock, logs, metrics, reloaded files, TLS, the server's own requests to others.
 
 pub(crate) mod answer_memory;
 pub(crate) mod audit;

@@ -1,9 +1,9 @@
 //! What is answered is on the disk, and a restart takes it up.
 
-mod beside;
 mod claims;
 mod hosts;
 mod numbered;
+mod unticketed;
 mod upstream;
 mod upstream_records;
 

@@ -11,7 +11,6 @@ use plimsoll_core::{
     },
     mask,
 };
-use plimsoll_store as store;
 
 use super::{Asker, FoundAttempt, Verdicts, case::VerdictCase, judge::VerdictScope};
 use crate::{
@@ -75,7 +74,7 @@ impl Verdicts {
             let is_word = verdict.basis.correction.is_some() && verdict.basis.question.is_none();
             is_word && verdict.given_unix_ms.unwrap_or(0) < newest
         };
-        if let Err(error) = store::forget_verdicts_if(&self.parts().store, attempt, is_earlier_word).await {
+        if let Err(error) = self.ingest.forget_verdicts(attempt, is_earlier_word).await {
             tracing::warn!(%attempt, %error, "could not drop an earlier correction");
         }
     }

@@ -84,7 +84,7 @@ impl Verdicts {
     async fn make_room(&self, attempt: &AttemptId, given_unix_ms: u64) -> Result<(), Refusal> {
         tracing::warn!(target: AUDIT, %attempt, "forgot an old verdict: too many callers ask about an attempt without measurements");
         let is_meant = |verdict: &Verdict| verdict.given_unix_ms.unwrap_or(0) == given_unix_ms;
-        let gone = store::forget_verdicts_if(&self.parts().store, attempt, is_meant).await;
-        gone.map(drop).map_err(|error| Refusal::Unreadable(error.to_string()))
+        let gone = self.ingest.forget_verdicts(attempt, is_meant).await;
+        gone.map_err(|error| Refusal::Unreadable(error.to_string()))
     }
 }

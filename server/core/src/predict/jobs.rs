@@ -85,7 +85,7 @@ pub(super) fn is_same_build(a: &Key, b: &Key) -> bool {
     a.distinguishing_texts() == b.distinguishing_texts()
 }
 
-/// The median, of an even number of values the higher one in the middle; 0 if empty.
+/// The median; of an even number of values the upper of the two in the middle; 0 if empty.
 pub fn median(mut values: Vec<f64>) -> f64 {
     let middle = values.len() / 2;
     if values.is_empty() {

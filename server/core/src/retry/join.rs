@@ -97,8 +97,8 @@ fn add_lines(known: &mut Vec<MatchedLine>, new: &[MatchedLine]) {
         }
     }
     known.sort_by(|one, other| {
-        let place = |line: &MatchedLine| line.cause.traits().log_rank;
-        place(one).cmp(&place(other)).then_with(|| one.rule.cmp(&other.rule))
+        let rank = |line: &MatchedLine| line.cause.traits().log_rank;
+        rank(one).cmp(&rank(other)).then_with(|| one.rule.cmp(&other.rule))
     });
     known.truncate(MAX_LINES);
 }

@@ -205,7 +205,7 @@ fn same_size_advice(cause: Cause, how: &str) -> String {
         Cause::Timeout => {
             "it used almost no CPU, so more time would not help; retry with the same time".to_owned()
         }
-        cause if cause == Cause::Infra || cause.is_taken_away() => {
+        Cause::Infra | Cause::Preempted | Cause::NodeLost | Cause::EvictedByNode => {
             format!("the build is not at fault, so retry {how}")
         }
         Cause::Unknown => format!("the retry policy allows another attempt {how}"),

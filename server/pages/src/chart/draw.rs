@@ -188,11 +188,11 @@ impl Plane<'_> {
     /// Two slanted gaps near the top of a bar, and above it the true height of the bar.
     fn broken_bar(&self, one: &Break) -> Markup {
         let (top, slant) = (self.chart.y.to, self.chart.y.to * 0.02);
-        let bar_gap = (one.to - one.from) * 0.2;
+        let overhang = (one.to - one.from) * 0.2;
         let Point { x, y } = self.point_at((f64::midpoint(one.from, one.to), top));
         html! {
             @for at in [top * 0.84, top * 0.9] {
-                (draw_line(Tone::Sheet, 3, &self.visible_points(&[(one.from - bar_gap, at - slant), (one.to + bar_gap, at + slant)])))
+                (draw_line(Tone::Sheet, 3, &self.visible_points(&[(one.from - overhang, at - slant), (one.to + overhang, at + slant)])))
             }
             (draw_text(Tone::Ink, Point { x, y: y - 4.0 }, Anchor::Middle, &one.name))
         }

@@ -52,7 +52,14 @@ impl Tone {
             Some(Cause::Starved) => Self::Starved,
             Some(Cause::Timeout) => Self::Timeout,
             Some(Cause::Deterministic) => Self::Same,
-            Some(cause) if cause.is_outside() => Self::Infra,
+            Some(
+                Cause::Infra
+                | Cause::Undecided
+                | Cause::Contention
+                | Cause::Preempted
+                | Cause::NodeLost
+                | Cause::EvictedByNode,
+            ) => Self::Infra,
             _ => Self::Other,
         }
     }

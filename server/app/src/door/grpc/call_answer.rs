@@ -1,5 +1,5 @@
 //! The answer to a call while it is sent. A stream that does not end by itself (health, reflection,
-//! a batch whose client sends nothing) would keep a server from stopping. So after [`Calls::cut`]
+//! a batch whose client sends nothing) would keep a server from stopping. So after [`Calls::end_idle`]
 //! an answer that has nothing to send ends with `UNAVAILABLE`; what is ready is still sent.
 
 use std::{
@@ -32,16 +32,16 @@ pub(super) type HeldSlots = (TaskTrackerToken, Option<Request>, Option<UsageSlot
 /// Wraps the body of an answer so that the call ends with the last byte.
 pub(super) fn call_body(calls: &Calls, (call, request, own): HeldSlots, inner: Body) -> Body {
     let inner = Throttled::new(inner, (request, (call, own)), calls.response_budget());
-    Body::new(CallBody { inner, calls: calls.clone(), cut: None, has_ended: false })
+    Body::new(CallBody { inner, calls: calls.clone(), idle_ended: None, has_ended: false })
 }
 
 /// The answer to a call while it is sent.
 struct CallBody {
     inner: Throttled<Body, (TaskTrackerToken, Option<UsageSlot>)>,
     calls: Calls,
-    /// Completes at [`Calls::cut`]. Created when the answer first has nothing to send: most answers
+    /// Completes at [`Calls::end_idle`]. Created when the answer first has nothing to send: most answers
     /// never wait, and all calls share the lock that creating it takes.
-    cut: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    idle_ended: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     has_ended: bool,
 }
 
@@ -64,9 +64,9 @@ impl http_body::Body for CallBody {
             }
             return Poll::Ready(frame.map(|frame| frame.map_err(Status::from_error)));
         }
-        let Self { calls, cut, .. } = &mut *self;
-        let cut = cut.get_or_insert_with(|| Box::pin(calls.is_cut()));
-        if cut.as_mut().poll(cx).is_pending() {
+        let Self { calls, idle_ended, .. } = &mut *self;
+        let idle_ended = idle_ended.get_or_insert_with(|| Box::pin(calls.idle_ended()));
+        if idle_ended.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
         self.has_ended = true;
@@ -121,7 +121,7 @@ mod tests {
         let calls = Calls::default();
         let cutting = async {
             assert_eq!(calls.running(), 1);
-            calls.cut();
+            calls.end_idle();
         };
         let (status, ()) = tokio::join!(end_of(&calls, Body::new(Silent)), cutting);
         assert_eq!(status.as_deref(), Some("14"));
@@ -145,7 +145,7 @@ mod tests {
     #[tokio::test]
     async fn an_answer_that_is_ready_is_not_cut() {
         let calls = Calls::default();
-        calls.cut();
+        calls.end_idle();
         assert_eq!(end_of(&calls, Body::empty()).await, None);
         assert_eq!(calls.running(), 0);
     }

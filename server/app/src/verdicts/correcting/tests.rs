@@ -47,7 +47,7 @@ fn asked(attempt: &str, log: &str) -> Evidence {
 }
 
 async fn cause_of(ingest: &Ingest, attempt: &str) -> (Option<Cause>, Option<EvidenceSource>, bool) {
-    let summary = store::read_summary(&ingest.parts.store, &id(attempt)).await.unwrap().unwrap();
+    let summary = plimsoll_store::read_summary(&ingest.parts.store, &id(attempt)).await.unwrap().unwrap();
     (summary.cause, summary.cause_source, summary.censored)
 }
 

@@ -186,7 +186,10 @@ arch = 'mars'
 pool = "arm"
 [[rule]]
 name = "table"
-copr = "[{'pattern': 'b{2000}', 'tags': ['x86']}]"
+copr = '''
+[{'pattern': 'a', 'tags': ['x86']},
+ {'pattern': 'b{2000}', 'tags': ['x86']}]
+'''
 [[rule]]
 name = "every kind"
 kind = 'scratch|explicit|auto|isolated|orchestrator'
@@ -210,8 +213,8 @@ pool = "small"
             "line 54: rule no name: no labels. can match 'b'",
             "line 63: rule wrong side: nothing that matches arch 'linux-aarch64|arm64' runs in big (x86_64), small (x86_64)",
             "line 67: rule unknown side: nothing that matches arch 'mars' runs in arm (aarch64)",
-            "line 71: rule table: copr: no key can match 'b{2000}'",
-            "line 79: rule behind it: never reached, rule every kind (line 74) takes all that it would",
+            "line 75: rule table: copr: no key can match 'b{2000}'",
+            "line 82: rule behind it: never reached, rule every kind (line 77) takes all that it would",
         ]
     );
     let looked = pools.trace_rules(&RuleSubject::of(&key("a/b", "x86_64", "c")), &needs(1, 1.0, 1), &|_| 0);

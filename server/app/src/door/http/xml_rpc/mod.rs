@@ -117,7 +117,7 @@ pub(super) async fn call(State(parts): State<HttpState>, request: Request) -> Re
     let waited = async move {
         encode(tokio::select! {
             waited = wait(&tickets, &caller, number) => waited,
-            () = calls.is_cut() => Err(later(&Refusal::Stopping)),
+            () = calls.idle_ended() => Err(later(&Refusal::Stopping)),
             denied = admitted.admission_ended() => Err(Fault::new(NOT_NOW, denied.to_string())),
         })
     };
