@@ -57,7 +57,7 @@ fn backup(site: &TlsSite, more: &[&str]) -> bool {
     Answer::of(command.args(more)).code == Some(0)
 }
 
-/// A server over TLS that wants to know who calls.
+/// A server over TLS that authenticates callers.
 pub(crate) struct TlsSite {
     pub(crate) dir: tempfile::TempDir,
     pub(crate) server: Server,

@@ -2,17 +2,17 @@
 
 use std::{fs, process::Stdio};
 
-use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
+use plimsoll_proto::v1::{self as pb, placement_client::PlacementClient, stats_client::StatsClient};
 use plimsoll_tests::{AccessFile, Issuer, Site, batch, eventually, finish, hello, with_token as ask};
 use serde_json::{Value, json};
-use tonic::Code;
+use tonic::{Code, Status};
 
 use crate::foreign_facts::GRANTS;
 
 /// The job that is attacked.
 const VICTIM: &str = "127.0.0.1:1";
 
-/// A token that no job is named in, which may write and ask for everything.
+/// A static token, which proves no job. It may write and ask for everything.
 const SQUATTER: &str = "runner-secret";
 
 /// With jobs' tokens.
@@ -68,8 +68,8 @@ async fn a_build_goes_on_without_loss_when_its_token_expires_and_a_new_one_is_in
     let reader = issuer.token(8, Value::Null);
     // so that the server has the issuer's keys
     drop(site.stream(&reader).await.unwrap());
-    // the server adds a minute by which clocks may differ
-    let soon = plimsoll_tests::unix_now() - 60 + 15;
+    // good for half a minute: the server adds a minute by which clocks may differ
+    let soon = plimsoll_tests::unix_now() - 60 + 30;
     fs::write(&file, issuer.token(7, json!({"exp": soon}))).unwrap();
     let release = site.dir.path().join("release");
     let waits = format!("while ! test -e {}; do sleep 0.1; done", release.display());
@@ -106,11 +106,24 @@ async fn a_build_goes_on_without_loss_when_its_token_expires_and_a_new_one_is_in
     assert!(summary.samples > 0);
 }
 
+/// What a caller who sees all projects is shown of an attempt.
+async fn shown(site: &Site, attempt: &str) -> pb::Summary {
+    let about = pb::GetAttemptRequest { attempt: attempt.to_owned(), ..Default::default() };
+    let mut stats = StatsClient::new(site.connect().await.unwrap());
+    stats.get_attempt(ask("all", about)).await.unwrap().into_inner().summary.unwrap()
+}
+
+async fn open_ticket(site: &Site, token: &str, id: &str) -> Result<pb::Ticket, Status> {
+    let mut placement = PlacementClient::new(site.connect().await.unwrap());
+    let key = pb::Key { project: "spack/packages".into(), package: "zlib".into(), ..pb::Key::default() };
+    let request = pb::OpenTicketRequest { ticket: id.to_owned(), key: Some(key), ..Default::default() };
+    Ok(placement.open_ticket(ask(token, request)).await?.into_inner().ticket.unwrap())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_jobs_attempt_is_its_own_even_if_another_caller_opened_and_ended_its_id_before() {
     let Attacked { issuer, site } = Attacked::start();
     let job = issuer.token(1, Value::Null);
-    drop(site.stream(&job).await.unwrap());
     let greeting =
         |attempt: &str, session: &str| pb::Hello { session: session.to_owned(), ..hello(attempt, "zlib") };
     let (ended, open) = ("127.0.0.1:1.2", VICTIM);
@@ -118,23 +131,40 @@ async fn a_jobs_attempt_is_its_own_even_if_another_caller_opened_and_ended_its_i
     squatter.build(greeting(ended, "squatter"), 5, Some(0)).await.unwrap();
     squatter.exchange(greeting(open, "squatter")).await.unwrap();
     assert_eq!(squatter.exchange(batch(open, 1, 5)).await.unwrap(), 5);
+    assert_eq!(shown(&site, ended).await.samples, 5, "until the job comes");
+
+    let site = site.killed().unwrap();
+    let mut squatter = site.stream(SQUATTER).await.unwrap();
+    assert_eq!(squatter.exchange(greeting(open, "squatter")).await.unwrap(), 5);
     for attempt in [open, ended] {
         let mut own = site.stream(&job).await.unwrap();
         assert_eq!(own.exchange(greeting(attempt, "own")).await.unwrap(), 0, "nothing of it came yet");
         assert_eq!(own.exchange(batch(attempt, 1, 3)).await.unwrap(), 3);
-        own.exchange(finish(attempt, 3, Some(0))).await.unwrap();
-        let about = pb::GetAttemptRequest { attempt: attempt.to_owned(), ..Default::default() };
-        let mut stats = StatsClient::new(site.connect().await.unwrap());
-        let summary = stats.get_attempt(ask("all", about)).await.unwrap().into_inner().summary.unwrap();
-        assert_eq!((summary.samples, summary.untrusted), (3, false));
-        let key = summary.key.unwrap();
-        assert_eq!((&*key.project, &*key.owner), ("spack/packages", "eve"), "as its token says");
     }
     let refused = squatter.exchange(batch(open, 6, 1)).await.unwrap_err();
     assert_eq!(refused.code(), Code::AlreadyExists, "{refused}");
     assert!(refused.message().contains("own agent has proven that"), "{refused}");
+    let mut squatter = site.stream(SQUATTER).await.unwrap();
+    let refused = squatter.exchange(greeting(open, "squatter")).await.unwrap_err();
+    assert_eq!(refused.code(), Code::AlreadyExists, "{refused}");
     let log = site.server.log().unwrap();
     let dropped = "dropped an attempt that another caller opened under a job's id";
     let lines = log.lines().filter(|line| line.contains(dropped) && line.contains("plimsoll_server::audit"));
     assert_eq!(lines.count(), 2, "{log}");
+
+    let site = site.killed().unwrap();
+    for attempt in [open, ended] {
+        let mut own = site.stream(&job).await.unwrap();
+        assert_eq!(own.exchange(greeting(attempt, "own")).await.unwrap(), 3);
+        own.exchange(finish(attempt, 3, Some(0))).await.unwrap();
+        let summary = shown(&site, attempt).await;
+        assert_eq!((summary.samples, summary.untrusted), (3, false));
+        let key = summary.key.unwrap();
+        assert_eq!((&*key.project, &*key.owner), ("spack/packages", "eve"), "as its token says");
+    }
+    // the same of a ticket
+    let (id, job) = ("127.0.0.1:3", issuer.token(3, Value::Null));
+    open_ticket(&site, SQUATTER, id).await.unwrap();
+    assert_eq!(open_ticket(&site, &job, id).await.unwrap().ticket, id);
+    assert_eq!(open_ticket(&site, SQUATTER, id).await.unwrap_err().code(), Code::AlreadyExists);
 }

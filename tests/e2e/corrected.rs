@@ -69,7 +69,7 @@ async fn the_form_of_the_page_takes_corrections_of_operators_from_its_own_page_a
         ("a token that is not known", "made-up", "same-origin", form, 401),
         ("another page sends it", "ann", "cross-site", form, 403),
         ("no page says that it sends it", "ann", "", form, 403),
-        ("no cause", "ann", "same-origin", "cause=LUCK&why=x", 400),
+        ("an unknown cause", "ann", "same-origin", "cause=LUCK&why=x", 400),
         ("too long", "ann", "same-origin", &format!("why={}", "x".repeat(9000)), 400),
         ("an operator", "ann", "same-origin", form, 303),
     ] {

@@ -7,7 +7,8 @@ use std::{
     process::Command,
 };
 
-use plimsoll_tests::{Answer, Programs, Sender, Server, assert_lacks};
+use plimsoll_store::{Batch, Store, StoreSettings};
+use plimsoll_tests::{Answer, Programs, Sender, Server, assert_has, assert_lacks};
 
 fn copy(from: &Path, to: &Path) {
     assert!(Command::new("cp").arg("-r").args([from, to]).status().unwrap().success());
@@ -72,7 +73,7 @@ async fn the_programs_agree_on_a_damaged_store_and_a_server_starts_with_what_rep
         let repaired = Server::call_on(&data, &["repair", data.to_str().unwrap()]);
         let texts = [&verified, &backed_up, &repaired].map(|answer| &answer.stderr);
         for text in texts {
-            assert_lacks(text, ["panicked", "backtrace"]);
+            assert_lacks(&format!("{name}: {text}"), ["panicked", "backtrace"]);
         }
         let status = |answer: &Answer| answer.code.unwrap();
         match Server::start(Programs::for_tests(), &data) {
@@ -126,4 +127,21 @@ fn a_repair_writes_neither_into_the_damaged_directory_nor_over_another_one() {
     let server = Server::start(Programs::for_tests(), &data).unwrap();
     let error = refused(&dir.path().join("new"));
     assert!(error.contains(&server.pid().to_string()), "it is in use: {error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn verify_ends_with_3_and_names_the_record_that_a_server_starts_without() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let store = Store::open(&StoreSettings { dir: data.clone(), cache_bytes: 4 << 20 }).unwrap();
+    let mut batch = Batch::default();
+    // no kind of entry has this letter
+    batch.put(b"xjob\0\0".to_vec(), b"v".to_vec());
+    store.commit(batch).await.unwrap();
+    store.close().await.unwrap();
+    let verified = Server::call_on(&data, &["verify"]);
+    assert_eq!(verified.code, Some(3), "{verified:?}");
+    assert_has(&verified.stderr, ["xjob", "is of a kind that is not known", "1 record damaged"]);
+    assert_lacks(&verified.stdout, ["no damage found"]);
+    assert!(Server::start(Programs::for_tests(), &data).unwrap().stop().unwrap().success());
 }

@@ -43,7 +43,7 @@ async fn a_pool_on_demand_is_at_zero_without_demand_grows_with_an_attempt_and_go
     let names: Vec<(&str, bool)> = all.iter().map(|pool| (pool.pool.as_str(), pool.on_demand)).collect();
     assert_eq!(names, [("normal", false), ("powerful", true)]);
     assert_eq!(all[1].held.as_ref().unwrap().memory_bytes, 3 << 30);
-    server.counts("plimsoll_pool_places{pool=\"powerful\",state=\"held\"} 1").await;
+    server.wait_for_metric("plimsoll_pool_places{pool=\"powerful\",state=\"held\"} 1").await;
 
     stream.exchange(finish("one", 0, Some(0))).await.unwrap();
     assert!(!changes.message().await.unwrap().unwrap().result, "at zero again");

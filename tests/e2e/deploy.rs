@@ -143,7 +143,7 @@ struct Promise {
     lacks: &'static [&'static str],
 }
 
-const NOTHING: Promise = Promise { what: "", overlays: &[], settings: &[], has: &[], lacks: &[] };
+const EMPTY: Promise = Promise { what: "", overlays: &[], settings: &[], has: &[], lacks: &[] };
 
 const PROMISES: [Promise; 12] = [
     Promise {
@@ -161,7 +161,7 @@ const PROMISES: [Promise; 12] = [
             "type: LoadBalancer",
             "type: NodePort",
         ],
-        ..NOTHING
+        ..EMPTY
     },
     Promise {
         what: "the server is confined, and one replica that must be there would keep its node from being drained for ever",
@@ -174,33 +174,33 @@ const PROMISES: [Promise; 12] = [
             "maxUnavailable: 1",
             "failurePolicy: Ignore",
         ],
-        ..NOTHING
+        ..EMPTY
     },
     Promise {
         what: "pods of others in a namespace of builds are not asked about",
         overlays: &["webhook"],
         has: &["container.name == \"build\"", "key: plimsoll/admit\n      operator: NotIn"],
-        ..NOTHING
+        ..EMPTY
     },
     Promise {
         what: "access has a file of access and still no rights in the cluster",
         overlays: &["access"],
         has: &["value: /etc/plimsoll-access/access.toml", "path: token", "port: 6443", "access.toml: |"],
         lacks: &["automountServiceAccountToken: true", "kind: Role", "kind: ClusterRole"],
-        ..NOTHING
+        ..EMPTY
     },
     Promise {
         what: "where access is in force no token crosses the network in plain text",
         overlays: &["access", "webhook-access"],
         settings: &["plain_text = \"off\"", "tls_cert_file = \"/run/plimsoll-server-tls/tls.crt\""],
         lacks: &["value: http://", "h2c", "scheme: HTTP\n"],
-        ..NOTHING
+        ..EMPTY
     },
     Promise {
         what: "a token for metrics crosses it over TLS",
         overlays: &["monitoring-access"],
         has: &["scheme: https\n", "name: plimsoll-metrics\n", "serverName: plimsoll.plimsoll.svc\n"],
-        ..NOTHING
+        ..EMPTY
     },
     Promise {
         what: "the cluster is three servers without a volume over a database that loses nothing with its primary",
@@ -218,7 +218,7 @@ const PROMISES: [Promise; 12] = [
         what: "the Service leads to the one that serves, the only ready pod, whose node can be drained all the same",
         overlays: &["cluster"],
         has: &["path: /readyz\n", "maxUnavailable: 100%\n", "unhealthyPodEvictionPolicy: AlwaysAllow\n"],
-        ..NOTHING
+        ..EMPTY
     },
     Promise {
         what: "webhook and access are one overlay",
@@ -229,26 +229,26 @@ const PROMISES: [Promise; 12] = [
             "admit_agent_ca_file = \"/run/plimsoll-server-tls/ca.crt\"",
             "admit_secret_file = \"/run/plimsoll-admit/secret\"",
         ],
-        ..NOTHING
+        ..EMPTY
     },
     Promise {
         what: "the note of the webhook's secret is not sent",
         overlays: &["webhook-access"],
         lacks: &["local-config"],
-        ..NOTHING
+        ..EMPTY
     },
     Promise {
         what: "the webhook begins by learning and changes no size",
         overlays: &["webhook", "webhook-access"],
         settings: &["admit_mode = \"on\"", "shadow = \"on\"", "admit_agent_image = \"registry.example/"],
-        ..NOTHING
+        ..EMPTY
     },
     Promise {
         what: "monitoring comes beside any server and brings none",
         overlays: &["monitoring", "monitoring-access"],
         has: &["kind: ServiceMonitor\n", "kind: PrometheusRule\n"],
         lacks: &["kind: StatefulSet\n", "kind: MutatingWebhookConfiguration\n", "kind: Certificate\n"],
-        ..NOTHING
+        ..EMPTY
     },
 ];
 
@@ -291,7 +291,7 @@ fn the_certificate_that_is_renewed_is_not_the_one_that_the_api_server_trusts() {
 }
 
 #[test]
-fn webhook_and_access_say_their_secret_once() {
+fn webhook_and_access_use_one_secret() {
     let Some(all) = rendered("webhook-access") else { return };
     let secret =
         fs::read_to_string(repository().join("deploy/kubernetes/webhook-access/secret.yaml")).unwrap();

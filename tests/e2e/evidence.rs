@@ -73,7 +73,9 @@ async fn a_failure_that_its_log_explains_stays_explained_when_it_is_asked_about_
     let ran = agent.run(options, &format!("exec bash {}", script.display()));
     assert_eq!(ran.code, Some(90), "{ran:?}");
     is_deterministic_everywhere(&server, &agent).await;
-    server.counts("plimsoll_fleet_attempts_total{outcome=\"failed\",cause=\"deterministic\"} 1").await;
+    server
+        .wait_for_metric("plimsoll_fleet_attempts_total{outcome=\"failed\",cause=\"deterministic\"} 1")
+        .await;
     server.stop().unwrap();
     let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
     let agent = Agent::new(Programs::for_tests(), server.url(), work.path());

@@ -59,7 +59,7 @@ async fn a_hook_that_was_taken_outlives_a_kill_and_so_does_the_bigger_size_of_it
     let (first, _) = webhook.admit(&pod()).await;
     assert_eq!(post(&webhook.server, &killed_run(address, RUNS[0])), 200);
     let webhook = webhook.killed_and_started(&options(&known));
-    webhook.server.counts("plimsoll_hooks_total{kind=\"judged\"} 1").await;
+    webhook.server.wait_for_metric("plimsoll_hooks_total{kind=\"judged\"} 1").await;
     let webhook = webhook.killed_and_started(&options(&known));
     let (again, _) = webhook.admit(&pod()).await;
     assert!(memory_limit(&again) > memory_limit(&first), "{again}");
@@ -102,7 +102,7 @@ async fn each_further_run_of_an_unmeasured_job_is_bigger_and_stays_so_after_a_re
         drop(Sender::opened(&webhook.server.url(), &format!("behind-{at}"), "other").await.unwrap());
         webhook = webhook.killed_and_started(&options);
         assert_eq!(post(&webhook.server, &killed_run(address, RUNS[at])), 200);
-        webhook.server.counts("plimsoll_hooks_total{kind=\"judged\"} 1").await;
+        webhook.server.wait_for_metric("plimsoll_hooks_total{kind=\"judged\"} 1").await;
         let (pod, _) = webhook.admit(&pod_of(*run)).await;
         assert_eq!(limit(&pod), expected, "{pod}");
         assert_eq!(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"], "4");

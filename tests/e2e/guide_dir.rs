@@ -12,7 +12,7 @@ use plimsoll_tests::Programs;
 use crate::tools::repository;
 
 /// Ends a command that should have ended by itself, seconds.
-const LONGEST: &str = "300";
+const LONGEST: &str = "1800";
 
 /// Has both programs in `bin`, and `deploy` as the repository has it.
 pub(crate) struct GuideDir(tempfile::TempDir);

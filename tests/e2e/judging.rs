@@ -37,15 +37,15 @@ async fn the_retry_policy_changes_at_a_signal_and_answers_that_were_given_stand(
     let first = ask(&server, infra("1")).await;
     assert_eq!(first.action(), pb::Action::AsIs);
     server.signal(Signal::SIGHUP).unwrap();
-    server.counts("plimsoll_rules_reloads_total{kind=\"taken\"} 1").await;
+    server.wait_for_metric("plimsoll_rules_reloads_total{kind=\"taken\"} 1").await;
     // a wrong one is refused whole; whether the signal or the next look finds it first
     fs::write(&policy, format!("{NO_RETRY}[[terms]]\njitter = 7.5\n")).unwrap();
     server.signal(Signal::SIGHUP).unwrap();
-    server.counts("plimsoll_rules_refused 1").await;
+    server.wait_for_metric("plimsoll_rules_refused 1").await;
     assert_eq!(ask(&server, infra("2")).await.action(), pb::Action::AsIs, "the one in force stays");
     fs::write(&policy, NO_RETRY).unwrap();
     server.signal(Signal::SIGHUP).unwrap();
-    server.counts("plimsoll_rules_refused 0").await;
+    server.wait_for_metric("plimsoll_rules_refused 0").await;
     let third = ask(&server, infra("3")).await;
     assert_eq!(third.action(), pb::Action::No, "{}", third.reason);
     assert_eq!(ask(&server, infra("1")).await, first, "the same question");

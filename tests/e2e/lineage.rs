@@ -64,7 +64,7 @@ async fn a_job_that_gitlab_retried_counts_as_a_retry_in_every_view_and_after_a_r
             first().await;
             second().await;
         }
-        site.server.counts("plimsoll_fleet_retries_total 1").await;
+        site.server.wait_for_metric("plimsoll_fleet_retries_total 1").await;
         shown_everywhere(&site.server, &site.agent);
         let site = site.killed().unwrap();
         let known = async || site.agent.json(&["stats"])["totals"]["attempts"].clone();

@@ -91,11 +91,11 @@ async fn a_wrong_file_changes_nothing_and_a_right_one_everything() {
     let file = dir.path().join("pools-file");
     fs::write(&file, POOLS.replace("pool = \"powerful\"", "pool = \"moon\"")).unwrap();
     server.signal(Signal::SIGHUP).unwrap();
-    server.counts("plimsoll_pools_refused 1").await;
+    server.wait_for_metric("plimsoll_pools_refused 1").await;
     assert_eq!(predict(&server, "kernel").await.pool, "powerful");
     fs::write(&file, POOLS.replace("kernel.*", "zlib")).unwrap();
     server.signal(Signal::SIGHUP).unwrap();
-    server.counts("plimsoll_pools_refused 0").await;
+    server.wait_for_metric("plimsoll_pools_refused 0").await;
     assert_eq!(predict(&server, "zlib").await.pool, "powerful");
     assert_eq!(predict(&server, "kernel").await.pool, "normal");
 }

@@ -12,7 +12,7 @@ fn noisy(number: u64) -> pb::Sample {
 
 /// Waits until the walk over old samples has done this to one block.
 async fn walked(server: &Server, what: &str) {
-    server.counts(&format!("plimsoll_store_old_blocks_total{{kind=\"{what}\"}} 1")).await;
+    server.wait_for_metric(&format!("plimsoll_store_old_blocks_total{{kind=\"{what}\"}} 1")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! Programs of others that some tests need, and the files of the repository.
+//! External programs that some tests need, and the files of the repository.
 
 use std::{path::Path, process::Command};
 

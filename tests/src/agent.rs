@@ -39,6 +39,17 @@ impl Answer {
         Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
     }
 
+    /// Runs a program that writes only UTF-8 to its end.
+    ///
+    /// # Panics
+    /// The program cannot be started, or it wrote other bytes.
+    #[expect(clippy::expect_used, reason = "a test whose program writes no text has failed")]
+    pub fn of_text(command: &mut Command) -> Self {
+        let output = command.output().expect("the program must start");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the program must write UTF-8");
+        Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
     /// What a program that has succeeded wrote to stdout.
     ///
     /// # Panics

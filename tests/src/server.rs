@@ -57,12 +57,12 @@ impl Server {
 
     /// Runs a command of the server's program to its end.
     pub fn call(words: &[&str]) -> Answer {
-        Answer::of(Self::program().args(words))
+        Answer::of_text(Self::program().args(words))
     }
 
     /// Runs a command of the server's program on a data directory.
     pub fn call_on(data_dir: &Path, words: &[&str]) -> Answer {
-        Answer::of(Self::program().arg("--data-dir").arg(data_dir).args(words))
+        Answer::of_text(Self::program().arg("--data-dir").arg(data_dir).args(words))
     }
 
     /// Starts a server on `data_dir` and free ports.
@@ -196,14 +196,24 @@ impl Server {
     /// What it answers to a question about a retry.
     pub async fn judge(&self, question: pb::ShouldRetryRequest) -> Result<pb::Verdict, Status> {
         let mut client = self.predictor().await?;
-        Ok(client.should_retry(question).await?.into_inner().verdict.unwrap_or_default())
+        client
+            .should_retry(question)
+            .await?
+            .into_inner()
+            .verdict
+            .ok_or_else(|| Status::internal("the answer has no verdict"))
     }
 
     /// What it predicts for a key.
     pub async fn predict(&self, key: pb::Key) -> Result<pb::Prediction, Status> {
         let mut client = self.predictor().await?;
         let question = pb::PredictRequest { key: Some(key), ..pb::PredictRequest::default() };
-        Ok(client.predict(question).await?.into_inner().prediction.unwrap_or_default())
+        client
+            .predict(question)
+            .await?
+            .into_inner()
+            .prediction
+            .ok_or_else(|| Status::internal("the answer has no prediction"))
     }
 
     async fn predictor(&self) -> Result<PredictorClient<Channel>, Status> {
@@ -212,7 +222,7 @@ impl Server {
     }
 
     /// Waits until its metrics hold this line.
-    pub async fn counts(&self, line: &str) {
+    pub async fn wait_for_metric(&self, line: &str) {
         let metrics = async || self.get("/metrics").map_or_else(|error| error.to_string(), |answer| answer.1);
         eventually(line, metrics, |text| text.contains(&format!("{line}\n"))).await;
     }

@@ -1,9 +1,9 @@
 //! Looking for words in what a program says.
 
-/// Each part stands in the text.
+/// The text contains each part.
 ///
 /// # Panics
-/// One does not.
+/// A part is missing.
 #[track_caller]
 pub fn assert_has<P: AsRef<str>>(text: &str, parts: impl IntoIterator<Item = P>) {
     for part in parts {
@@ -12,10 +12,10 @@ pub fn assert_has<P: AsRef<str>>(text: &str, parts: impl IntoIterator<Item = P>)
     }
 }
 
-/// No part stands in the text.
+/// The text contains none of the parts.
 ///
 /// # Panics
-/// One does.
+/// It contains a part.
 #[track_caller]
 pub fn assert_lacks<P: AsRef<str>>(text: &str, parts: impl IntoIterator<Item = P>) {
     for part in parts {

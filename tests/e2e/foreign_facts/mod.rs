@@ -4,7 +4,7 @@
 //! |---|---|
 //! | this one | the generated attacks: every rpc and path x every kind of token x before, while and after the attempt exists |
 //! | `reported_before` | a hook and a question that came before the attempt that they name, of another project |
-//! | `site` | a server that wants to know who calls |
+//! | `site` | a server that authenticates callers |
 //! | `tokens` | kinds of callers who may not speak of the attempt |
 //! | `twins` | the attempt that is attacked, and its twin that no caller speaks of |
 //! | `rpcs`, `paths` | what is said of it by each rpc and each path |

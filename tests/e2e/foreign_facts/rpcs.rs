@@ -13,7 +13,7 @@ use super::{
     site::{key, opening},
 };
 
-/// What is said, and the message that says it.
+/// Name of each attack and its encoded request.
 type Questions = Vec<(&'static str, Vec<u8>)>;
 
 impl Attack<'_> {
@@ -24,7 +24,6 @@ impl Attack<'_> {
         }
         let mut attacks = Vec::new();
         for (what, question) in self.questions(rpc) {
-            // what is held is held for as long as the answer lives
             let answer = call(&self.site.channel, self.token, rpc, question).await;
             let code = answer.map_or_else(|status| status.code(), |_answer| Code::Ok);
             attacks.push((what, format!("{code:?}")));

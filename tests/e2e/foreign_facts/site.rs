@@ -1,4 +1,4 @@
-//! A server that wants to know who calls, with projects of three groups: `a/*` attacks, `b/*` is attacked, `t/*` is left alone.
+//! A server that authenticates callers, with projects of three groups: `a/*` attacks, `b/*` is attacked, `t/*` is left alone.
 
 use std::net::SocketAddr;
 

@@ -59,7 +59,7 @@ impl Numbers {
     }
 }
 
-/// Each part stands in the text.
+/// The text contains each part.
 fn has(text: &str, parts: &[String], what: &str) {
     for part in parts {
         assert!(text.contains(part.as_str()), "{what}: {part:?} in {text}");

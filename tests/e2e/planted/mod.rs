@@ -144,6 +144,7 @@ async fn hooks(place: &PlantedServer, outputs: &mut FoundTexts) {
             place.signed(&secrets.hook, body),
             place.signed("", body),
             format!("X-Gitlab-Token: {WRONG}\r\n"),
+            format!("X-Gitlab-Token: {RUNNER}\r\n"),
             format!("X-Gitlab-Token: {}\r\n", secrets.hook),
         ] {
             outputs.push(("a hook".into(), place.http("POST", "/v1/collect", &headers, body)));
@@ -165,8 +166,12 @@ fn pages(place: &PlantedServer, outputs: &mut FoundTexts) {
         format!("Authorization: Basic {}\r\n", basic(WRONG)),
         format!("Authorization: Strange {WRONG}\r\n"),
         bearer(&place.secrets.signed),
+        // good secrets at a wrong door
+        bearer(&place.secrets.hook),
+        bearer(&place.secrets.admission),
     ];
-    for path in PATHS {
+    let admission = format!("/admit/{}", place.secrets.admission);
+    for path in PATHS.into_iter().chain([admission.as_str()]) {
         let joint = if path.contains('?') { '&' } else { '?' };
         let path = format!("{path}{joint}private_token={WRONG}&range=all");
         for header in &headers {

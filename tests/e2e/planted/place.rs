@@ -21,7 +21,7 @@ pub(super) const CUSTOMER: &str = "planted_customer_inc";
 /// What must not be shown anywhere.
 pub(super) struct Secrets {
     pub(super) hook: String,
-    admission: String,
+    pub(super) admission: String,
     signing: String,
     pub(super) gitlab: String,
     pub(super) bearer: String,
@@ -135,8 +135,9 @@ impl PlantedServer {
 fn access(issuer: &str, refusing: SocketAddr, bearer: &Path) -> AccessFile {
     let grant = "kind = \"gitlab\"\naudience = \"plimsoll\"\n[[issuer.grant]]\nroles = [\"caller\"]\n\
                  projects = [\"spack/*\"]\n";
-    let asked_with =
-        format!("bearer_file = \"{}\"\nkeys_url = \"http://{refusing}/keys\"\n", bearer.display());
+    // beside the server's directory, which has the access file
+    let name = bearer.file_name().unwrap().to_str().unwrap();
+    let asked_with = format!("bearer_file = \"../{name}\"\nkeys_url = \"http://{refusing}/keys\"\n");
     AccessFile::default()
         .named("runner", RUNNER, &["agent", "caller"], "")
         .named("auditor", AUDITOR, &["reader"], "")

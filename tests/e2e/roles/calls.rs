@@ -73,8 +73,10 @@ impl Calls {
         let answer = call(&self.channel, self.token, rpc, self.question(rpc, about)).await?;
         if rpc == "Predictor/PredictBatch" {
             let answer = pb::PredictBatchResponse::decode(&*answer).unwrap();
-            if let Some(BatchResult::Error(error)) = answer.result {
-                return Err(Status::permission_denied(error.description));
+            match answer.result {
+                Some(BatchResult::Error(error)) => return Err(Status::permission_denied(error.description)),
+                Some(_prediction) => {}
+                None => return Err(Status::internal("the answer has no result")),
             }
         }
         let text = String::from_utf8_lossy(&answer).into_owned();

@@ -63,7 +63,7 @@ fn retries() -> Vec<(&'static str, Verdict)> {
         ("the same size", plain(Action::AsIs, Cause::Preempted)),
         ("attempts left are those that the policy allows", one_left),
         ("what only a log says of memory is probable", by_log),
-        ("trouble alone", plain(Action::AsIs, Cause::Infra)),
+        ("infrastructure alone", plain(Action::AsIs, Cause::Infra)),
         ("trouble beside a failure of the build itself", plain(Action::AsIs, Cause::Undecided)),
     ]
 }
@@ -80,7 +80,7 @@ fn refusals() -> Vec<(&'static str, Verdict)> {
     vec![
         ("the build itself fails", no),
         ("it failed in the same way before", again),
-        ("a rule forbids it, and what it says moves no cursor", used_up),
+        ("a rule forbids it, and control characters are escaped", used_up),
         ("a rule forbids it, and the cause is not known", by_policy),
         ("nothing is known", unknown),
         ("a success", success),
@@ -88,7 +88,7 @@ fn refusals() -> Vec<(&'static str, Verdict)> {
 }
 
 #[test]
-fn people_read_the_same_first_lines_as_ever() {
+fn first_lines_of_verdicts_are_as_recorded() {
     let lines = [retries(), refusals()].concat();
     let mut texts: Vec<_> = lines.iter().map(|(what, verdict)| (*what, first_line(verdict))).collect();
     for (what, cause, reason) in [
@@ -102,7 +102,7 @@ fn people_read_the_same_first_lines_as_ever() {
             Cause::Unknown,
             "the cause is not known: no rule knows a line of its log that says why: the retry policy allows another attempt with the predicted size",
         ),
-        ("the reason is gone", Cause::Unknown, "(removed)"),
+        ("the reason was removed", Cause::Unknown, "(removed)"),
         ("the same size is named", Cause::Preempted, "it was preempted: so retry with the same size"),
         (
             "another size is not called the same",
@@ -110,7 +110,7 @@ fn people_read_the_same_first_lines_as_ever() {
             "it was preempted: so retry with the predicted size, because it had none of its own",
         ),
         (
-            "a size of no name",
+            "a size in bytes",
             Cause::Preempted,
             "it was preempted: so retry with 64 MiB of memory, the most there is",
         ),
