@@ -113,7 +113,10 @@ async fn a_question_that_stores_nothing_does_not_wait_for_the_turn_of_others() {
     let ask = |trusted| {
         let caller = Caller::from(Arc::new(job(trusted)));
         let (service, question) = (service.clone(), question.clone());
-        async move { timeout(Duration::from_hours(1), service.should_retry(&caller, (question, false))).await }
+        let asked = async move {
+            timeout(Duration::from_hours(1), service.should_retry(&caller, (question, false))).await
+        };
+        Box::pin(asked)
     };
     let turn = service.queue.wait_for_turn(&attempt).await;
     assert!(ask(false).await.expect("it needs no turn").is_ok());
