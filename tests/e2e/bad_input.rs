@@ -168,7 +168,7 @@ async fn two_agents_cannot_claim_one_attempt_and_one_agent_may_reconnect() {
     second.exchange(finish("a", 1, None)).await.unwrap();
 
     let sealed = Sender::connect(&server.url()).await.unwrap().exchange(hello("a", "zlib")).await;
-    assert!(sealed.is_ok(), "the same run learns that it is done: {sealed:?}");
+    assert_eq!(sealed.unwrap(), 1, "the same run learns that it is done, and what is kept");
     let same = hello("a", "zlib");
     let other = pb::Hello { started_unix_ms: same.started_unix_ms + 1, ..same };
     for (run, why) in [(other, "another run of the same agent"), (stranger, "another agent, started at once")]

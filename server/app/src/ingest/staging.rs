@@ -18,6 +18,12 @@ use super::{
 };
 use crate::runtime::skipped_facts::SkippedFacts;
 
+/// What the server has of an attempt that its agent opens.
+enum FoundAttempt {
+    Open(Box<Session>),
+    Sealed(Arc<Summary>),
+}
+
 impl Worker {
     /// The attempt as it will be when both commits are on disk.
     pub(super) fn latest(&self, id: &AttemptId) -> Option<Session> {
@@ -40,7 +46,7 @@ impl Worker {
             Err(refusal) => return drop(answer.send(Err(refusal))),
         };
         match self.opened(&attempt, &asked, stream).await {
-            Ok(Some(mut session)) => {
+            Ok(FoundAttempt::Open(mut session)) => {
                 session.last_message = self.now();
                 session.quota_share = self.quota.of_returned(session.quota_share.take(), stream);
                 if let Some(open) = self.sessions.get_mut(&attempt.id) {
@@ -49,50 +55,53 @@ impl Worker {
                 }
                 let id = attempt.id.clone();
                 let opened = OpenedAttempt { acknowledged: session.acknowledged, sealed: false, attempt: id };
-                self.commits.filling().stage(session, 0);
+                self.commits.filling().stage(*session, 0);
                 self.commits
                     .filling()
                     .promised_answers
                     .push(PromisedAnswer::Opened(attempt.id, answer, opened));
             }
-            Ok(None) => {
-                drop(answer.send(Ok(OpenedAttempt { acknowledged: 0, sealed: true, attempt: attempt.id })));
+            Ok(FoundAttempt::Sealed(sealed)) => {
+                // every number up to the end is in the store, or declared lost
+                let acknowledged = sealed.samples.saturating_add(sealed.samples_lost);
+                drop(answer.send(Ok(OpenedAttempt { acknowledged, sealed: true, attempt: attempt.id })));
             }
             Err(refusal) => drop(answer.send(Err(refusal))),
         }
     }
 
-    /// The session of an attempt, which `stream` may write to; `None` if the attempt is sealed
+    /// The session of an attempt, which `stream` may write to, or its summary if it is sealed
     /// already. `asked`: the id that its agent requested.
     async fn opened(
         &mut self,
         attempt: &Attempt,
         asked: &AttemptId,
         stream: &StreamHandle,
-    ) -> Result<Option<Session>, Refusal> {
-        let session = match self.latest(&attempt.id) {
+    ) -> Result<FoundAttempt, Refusal> {
+        let mut found = match self.latest(&attempt.id) {
             Some(open) if open.attempt.yields_to(attempt) => {
                 self.take_over_open(attempt).await?;
                 self.first_opening(attempt, asked, stream).await?
             }
-            Some(session) => Some(session),
+            Some(session) => FoundAttempt::Open(Box::new(session)),
             None => self.first_opening(attempt, asked, stream).await?,
         };
-        let Some(mut session) = session else { return Ok(None) };
-        session.hand_to(attempt, stream)?;
-        Ok(Some(session))
+        if let FoundAttempt::Open(session) = &mut found {
+            session.hand_to(attempt, stream)?;
+        }
+        Ok(found)
     }
 
-    /// A new session for an attempt that is not open; `None` if the attempt is sealed already.
+    /// A new session for an attempt that is not open, or its summary if it is sealed already.
     async fn first_opening(
         &mut self,
         attempt: &Attempt,
         asked: &AttemptId,
         stream: &StreamHandle,
-    ) -> Result<Option<Session>, Refusal> {
+    ) -> Result<FoundAttempt, Refusal> {
         match self.sealed_summary(&attempt.id).await? {
             // the attempt is sealed, but its agent did not get the answer to its end
-            Some(sealed) if sealed.is_of(attempt) => return Ok(None),
+            Some(sealed) if sealed.is_of(attempt) => return Ok(FoundAttempt::Sealed(sealed)),
             Some(sealed) if sealed.yields_to(attempt) => {
                 self.take_over_ended(attempt, &sealed.key.project).await?;
             }
@@ -114,7 +123,7 @@ impl Worker {
         let waiting = |id| self.ci_reports.waiting_for(id, &attempt.key.project);
         session.reported = waiting(&attempt.id).or_else(|| waiting(asked));
         session.slot = self.parts.pools.hold(attempt);
-        Ok(Some(session))
+        Ok(FoundAttempt::Open(Box::new(session)))
     }
 
     pub(super) async fn sealed_summary(&self, id: &AttemptId) -> Result<Option<Arc<Summary>>, Refusal> {
