@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::{
     job_summary::{self, Advice, AdviceRequest, BuildFacts, MeasurementEnd},
     standard_error,
+    wake_timer::WakeTimer,
 };
 
 pub(crate) use crate::standard_error::write_line;
@@ -59,6 +60,7 @@ pub(crate) struct Attempt<'a> {
     pub(crate) start: Instant,
     pub(crate) delivery: Delivery,
     pub(crate) sampler: Sampler,
+    timer: WakeTimer,
 }
 
 /// How a build ended, and what is needed to close its attempt.
@@ -125,7 +127,12 @@ impl<'a> Attempt<'a> {
     pub(crate) fn begin(settings: &'a Settings, hello: Hello, sampler: Sampler, start: Instant) -> Self {
         let (id, resources) = (hello.attempt.clone(), hello.resources.unwrap_or_default());
         let delivery = Delivery::start(&settings.delivery, hello);
-        Self { settings, id, resources, start, delivery, sampler }
+        Self { settings, id, resources, start, delivery, sampler, timer: WakeTimer::new() }
+    }
+
+    /// Waits until [`Self::tick`] has something to do. The future may be dropped and the method called again.
+    pub(crate) async fn due(&mut self) {
+        self.timer.until(self.sampler.due()).await;
     }
 
     /// Takes a sample if one is due, and writes the sampler's messages to the log.

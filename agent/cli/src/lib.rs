@@ -11,6 +11,7 @@
 //! | [`output`] | passes the command's output through, and reads phases out of it |
 //! | [`standard_error`] | writes to standard error without blocking on its reader |
 //! | [`job_summary`] | the report at the end: a line, a page for the job's log, a file |
+//! | `wake_timer` | wakes the agent when a reading is due |
 //! | `doctor` | checks the agent's configuration and its machine |
 //! | [`ask`] | predictions, verdicts and statistics, for people and for jobs |
 //!
@@ -28,5 +29,6 @@ mod program;
 pub mod run;
 pub mod standard_error;
 mod terminal_width;
+mod wake_timer;
 
 pub use program::main;

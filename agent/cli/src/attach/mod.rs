@@ -164,7 +164,7 @@ impl<'a> FollowedBuild<'a> {
                     return end.exit.map_or(MeasurementEnd::Ended(end.seen_how), MeasurementEnd::Exited);
                 }
                 signal = stop.next() => return MeasurementEnd::Followed(format!("the agent got {signal}")),
-                () = tokio::time::sleep_until(self.attempt.sampler.due()) => self.attempt.tick(),
+                () = self.attempt.due() => self.attempt.tick(),
             }
         }
     }

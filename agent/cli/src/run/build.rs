@@ -155,7 +155,7 @@ impl RunningBuild<'_> {
                 exit = self.child.end() => return exit,
                 arrived = self.signals.next() => self.forward_signal(arrived),
                 change = next_change(self.output.as_ref()) => self.apply_phase(change),
-                () = tokio::time::sleep_until(self.attempt.sampler.due()) => self.attempt.tick(),
+                () = self.attempt.due() => self.attempt.tick(),
             }
         }
     }

@@ -116,7 +116,8 @@ impl Sampler {
     pub fn tick(&mut self) -> Option<Sample> {
         let now = self.start.elapsed();
         let due = self.pace.take(now)?;
-        let before = thread_cpu_time();
+        // read only where it is needed: an idle agent does little else ten times a second
+        let before = self.meter.looks_at_processes().then(thread_cpu_time);
         let sample = match due {
             DueReading::Row => {
                 let sample = self.close_row(now);
@@ -132,7 +133,7 @@ impl Sampler {
                 None
             }
         };
-        if self.meter.looks_at_processes() {
+        if let Some(before) = before {
             self.pace.pause_after(self.start.elapsed(), thread_cpu_time().saturating_sub(before));
         }
         sample
