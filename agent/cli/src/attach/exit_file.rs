@@ -2,12 +2,14 @@
 //! `$?`.
 
 use std::{
-    fs::File,
-    io::Read as _,
+    fs::OpenOptions,
+    io::{self, Read as _},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
 use plimsoll_proto::v1::Exit;
+use rustix::fs::OFlags;
 
 /// Bytes to read: an exit status, a line break, and some more that do not matter.
 const READ_BYTES: u64 = 16;
@@ -28,19 +30,31 @@ impl ExitFile {
         Self(path.to_owned())
     }
 
-    /// Reads the file; `None` while it does not exist. The build has ended even if the file has no status.
+    /// Reads the file; `None` while there is no regular file. The build has ended even if the file has no
+    /// status.
     pub(super) fn read(&self) -> Option<SeenEnd> {
-        let mut text = String::new();
-        let read = File::open(&self.0).and_then(|file| file.take(READ_BYTES).read_to_string(&mut text));
-        let exit = match read {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+        let exit = match self.text() {
+            Ok(text) => status(&text?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => {
                 tracing::warn!(%error, file = %self.0.display(), "cannot read the exit file");
                 None
             }
-            Ok(_read) => status(&text),
         };
         Some(SeenEnd { seen_how: "its exit file is there", exit })
+    }
+
+    /// Opens without waiting, because the open of a FIFO would wait for a writer. `None` if this is no regular
+    /// file.
+    fn text(&self) -> io::Result<Option<String>> {
+        let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
+        let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(&self.0)?;
+        if !file.metadata()?.is_file() {
+            return Ok(None);
+        }
+        let mut text = String::new();
+        file.take(READ_BYTES).read_to_string(&mut text)?;
+        Ok(Some(text))
     }
 }
 
@@ -56,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_ends_the_build_and_its_first_line_is_the_exit_status() {
+    fn a_regular_exit_file_ends_the_build() {
         let dir = tempfile::tempdir().unwrap();
         let file = ExitFile::at(&dir.path().join("exit"));
         assert_eq!(file.read(), None);
@@ -73,6 +87,11 @@ mod tests {
             std::fs::write(&file.0, text).unwrap();
             assert_eq!(file.read().unwrap().exit, expected, "{text:?}");
         }
-        assert_eq!(ExitFile::at(dir.path()).read().unwrap().exit, None, "a folder");
+        let fifo = dir.path().join("fifo");
+        let made = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
+        assert!(made.success());
+        for (other, what) in [(fifo.as_path(), "a FIFO"), (dir.path(), "a folder")] {
+            assert_eq!(ExitFile::at(other).read(), None, "{what}");
+        }
     }
 }

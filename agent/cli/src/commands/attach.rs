@@ -56,7 +56,7 @@ pub(super) struct AttachArgs {
     /// the agent first. The agent's few MiB count too.
     #[arg(long)]
     own_cgroup: bool,
-    /// The build has ended when this file appears. Its first line is the exit status (0 to 255): `echo $? > FILE.new && mv FILE.new FILE`.
+    /// The build has ended when this regular file appears. Its first line is the exit status (0 to 255): `echo $? > FILE.new && mv FILE.new FILE`.
     #[arg(long, value_name = "FILE")]
     exit_file: Option<PathBuf>,
     #[command(flatten)]

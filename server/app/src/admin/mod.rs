@@ -7,6 +7,7 @@ mod compact;
 mod database;
 mod doctor;
 mod export;
+mod gitlab;
 mod import;
 mod init;
 mod line;
@@ -89,6 +90,8 @@ pub enum Command {
     Rules(rules::Rules),
     /// Tells what follows from the pools file for other systems, such as Koji and Copr.
     Pools(pools::Pools),
+    /// Looks at pipelines of GitLab: which jobs the include measures.
+    Gitlab(gitlab::Gitlab),
     /// Reads everything in a database, or in a data directory that no server uses, and tells whether a server would start with it and what it would miss.
     Verify(verify::Verify),
     /// Saves what is left of a damaged data directory into a new one.
@@ -128,6 +131,7 @@ impl Command {
             Self::Classify(classify) => classify.run(config),
             Self::Rules(rules) => rules.run(config),
             Self::Pools(pools) => pools.run(config),
+            Self::Gitlab(gitlab) => gitlab.run(),
             Self::Verify(verify) => verify.run(config),
             Self::Repair(repair) => repair.run(config),
             Self::Backup(backup) => backup.run(config),

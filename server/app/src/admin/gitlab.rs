@@ -1,0 +1,206 @@
+//! `plimsoll-server gitlab check FILE`: which jobs of a `.gitlab-ci.yml` the include for GitLab measures, and why not the others. Reads
+//! the file alone: what its own `include` adds is not seen. A `!reference` is read as its list, because the reader drops tags.
+
+use std::{fmt::Write as _, fs, path::PathBuf};
+
+use anyhow::{Context as _, bail};
+use clap::{Args, Subcommand};
+use plimsoll_proto::shown::escaped_lines;
+use yaml_rust2::{Yaml, YamlLoader};
+
+use super::{line::examples_text, print, print_note};
+
+/// The job of the include whose `before_script` measures.
+const TEMPLATE: &str = ".plimsoll-measure";
+
+/// Keys at the top of a file that are no jobs (GitLab's reference of CI/CD YAML).
+const NO_JOBS: [&str; 11] = [
+    "after_script",
+    "before_script",
+    "cache",
+    "default",
+    "image",
+    "include",
+    "services",
+    "spec",
+    "stages",
+    "variables",
+    "workflow",
+];
+
+/// Levels of `extends` at most, as in GitLab.
+const MAX_EXTENDS: usize = 11;
+
+/// Looks at pipelines of GitLab.
+#[derive(Debug, Args)]
+#[command(after_help = examples_text(&["gitlab check .gitlab-ci.yml"]))]
+pub struct Gitlab {
+    #[command(subcommand)]
+    what: GitlabCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum GitlabCommand {
+    /// Shows which jobs of a pipeline the include for GitLab measures, and fails if GitLab would refuse the pipeline.
+    Check(Check),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = examples_text(&["gitlab check .gitlab-ci.yml"]))]
+struct Check {
+    /// The project's file. Files that it includes are not read.
+    file: PathBuf,
+}
+
+impl Gitlab {
+    /// # Errors
+    /// The file cannot be read, or GitLab would refuse it together with the include.
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        let GitlabCommand::Check(Check { file }) = self.what;
+        let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+        let documents = YamlLoader::load_from_str(&text).with_context(|| file.display().to_string())?;
+        // a component has a header before its jobs
+        let pipeline = documents.last().context("the file is empty")?;
+        if pipeline.as_hash().is_none() {
+            bail!("{}: is no pipeline: its top level has no keys", file.display());
+        }
+        if !format!("{:?}", pipeline["include"]).contains("plimsoll") {
+            print_note(
+                "the file does not include plimsoll.gitlab-ci.yml: this is what its jobs get once it does",
+            );
+        }
+        print(&jobs(pipeline))?;
+        if find(pipeline, pipeline, "before_script", 0).is_some() {
+            bail!(
+                "GitLab refuses the pipeline: before_script is at the top level, and the include has it in `default:`. Move it below \
+                 `default:`, and begin it with `- !reference [{TEMPLATE}, before_script]`"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// A line for each job.
+fn jobs(pipeline: &Yaml) -> String {
+    let mut text = String::new();
+    for (name, job) in pipeline.as_hash().into_iter().flatten() {
+        let Some(name) = name.as_str().filter(|name| !name.starts_with('.') && !NO_JOBS.contains(name))
+        else {
+            continue;
+        };
+        let result = match unmeasured_reason(pipeline, job) {
+            Some(why) => format!("not measured: {why}"),
+            None => "measured".to_owned(),
+        };
+        let _infallible = writeln!(text, "{}: {result}", escaped_lines(name));
+    }
+    text
+}
+
+fn unmeasured_reason(pipeline: &Yaml, job: &Yaml) -> Option<&'static str> {
+    let own = |key| find(pipeline, job, key, 0);
+    if own("trigger").is_some() {
+        return Some("it starts another pipeline, and runs nothing");
+    }
+    let is_off = |variables: Option<&Yaml>| {
+        variables.map(|all| &all["PLIMSOLL_MEASURE"]).filter(|value| !value.is_badvalue()).map(is_off_value)
+    };
+    let globally = is_off(find(pipeline, pipeline, "variables", 0));
+    if is_off(own("variables")).or(globally).unwrap_or(false) {
+        return Some("PLIMSOLL_MEASURE is off");
+    }
+    if let Some(lines) = own("before_script") {
+        let why = "its before_script does not begin with !reference [.plimsoll-measure, before_script]";
+        return (!begins_with_reference(lines)).then_some(why);
+    }
+    let inherited = own("inherit").map_or(&Yaml::BadValue, |inherit| &inherit["default"]);
+    let inherits = match inherited {
+        Yaml::Array(keys) => keys.iter().any(|key| key.as_str() == Some("before_script")),
+        other => other.as_bool().unwrap_or(true),
+    };
+    if !inherits {
+        return Some("it inherits no before_script from `default:`");
+    }
+    let lines = find(pipeline, &pipeline["default"], "before_script", 0)?;
+    let why = "before_script of `default:` does not begin with !reference [.plimsoll-measure, before_script]";
+    (!begins_with_reference(lines)).then_some(why)
+}
+
+/// `off` with or without quotes: YAML 1.2 reads both as text.
+fn is_off_value(value: &Yaml) -> bool {
+    let value = if value.is_hash() { &value["value"] } else { value };
+    value.as_str() == Some("off")
+}
+
+fn begins_with_reference(lines: &Yaml) -> bool {
+    let is_reference =
+        |lines: &Yaml| lines[0].as_str() == Some(TEMPLATE) && lines[1].as_str() == Some("before_script");
+    is_reference(lines) || is_reference(&lines[0])
+}
+
+/// A key of a job: its own, or that of a merge (`<<`), or of what it extends; of several the last.
+fn find<'a>(pipeline: &'a Yaml, job: &'a Yaml, key: &str, level: usize) -> Option<&'a Yaml> {
+    if level > MAX_EXTENDS {
+        return None;
+    }
+    let own = Some(&job[key]).filter(|value| !value.is_badvalue());
+    let merged = |way: &'static str, named: bool| {
+        let parents = match &job[way] {
+            Yaml::Array(parents) => parents.iter().collect(),
+            parent => vec![parent],
+        };
+        parents.into_iter().rev().find_map(|parent| {
+            let parent = if named { &pipeline[parent.as_str()?] } else { parent };
+            find(pipeline, parent, key, level + 1)
+        })
+    };
+    own.or_else(|| merged("<<", false)).or_else(|| merged("extends", true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PIPELINE: &str = r#"
+include: [{ project: infra/plimsoll, file: plimsoll.gitlab-ci.yml }]
+.own: &own { before_script: [echo own] }
+.measured: { before_script: [!reference [.plimsoll-measure, before_script], echo own] }
+plain: { script: [make] }
+own: { extends: .own, script: [make] }
+merged: { <<: *own, script: [make] }
+last wins: { extends: [.own, .measured], script: [make] }
+whole: { before_script: !reference [.plimsoll-measure, before_script], script: [make] }
+off: { variables: { PLIMSOLL_MEASURE: "off" }, script: [make] }
+nothing inherited: { inherit: { default: false }, script: [make] }
+image inherited: { inherit: { default: [image] }, script: [make] }
+script inherited: { inherit: { default: [before_script] }, script: [make] }
+other: { trigger: group/other }
+circle: { extends: circle, script: [make] }
+"#;
+
+    fn measured(text: &str) -> Vec<String> {
+        let pipeline = YamlLoader::load_from_str(text).unwrap().remove(0);
+        let lines = jobs(&pipeline);
+        lines.lines().filter_map(|line| line.strip_suffix(": measured").map(str::to_owned)).collect()
+    }
+
+    #[test]
+    fn each_job_says_whether_it_is_measured() {
+        assert_eq!(measured(PIPELINE), ["plain", "last wins", "whole", "script inherited", "circle"]);
+        let elsewhere = format!("{PIPELINE}default: {{ before_script: [echo all] }}\n");
+        assert_eq!(measured(&elsewhere), ["last wins", "whole"]);
+        let off = format!("{PIPELINE}variables: {{ PLIMSOLL_MEASURE: {{ value: off }} }}\n");
+        assert_eq!(measured(&off), [""; 0]);
+    }
+
+    #[test]
+    fn a_pipeline_that_gitlab_refuses_fails() {
+        let dir = tempfile::tempdir().unwrap();
+        for (more, refused) in [("", false), ("before_script: [echo all]\n", true)] {
+            let file = dir.path().join("ci.yml");
+            fs::write(&file, format!("{PIPELINE}{more}")).unwrap();
+            let result = Gitlab { what: GitlabCommand::Check(Check { file }) }.run();
+            assert_eq!(result.is_err_and(|error| error.to_string().contains("Move it below")), refused);
+        }
+    }
+}
