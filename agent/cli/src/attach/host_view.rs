@@ -1,6 +1,9 @@
 //! What the agent can see of the machine that the build runs on.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use plimsoll_measure::{
     cgroup::{
@@ -8,6 +11,7 @@ use plimsoll_measure::{
         folder::members,
         foreign::{CgroupMounts, container_id},
     },
+    clock,
     kernel::{self, Kernel},
 };
 
@@ -30,6 +34,8 @@ pub(super) struct HostView {
     /// Container ids in the agent's own mount table: that of its container, and that of its pod's pause
     /// container (containerd and CRI-O mount files of it into all containers of the pod).
     pub(super) related_ids: Vec<String>,
+    /// Reads the time since the machine started.
+    pub(super) boot_clock: fn() -> Duration,
 }
 
 impl HostView {
@@ -45,6 +51,7 @@ impl HostView {
             memberships: text("/proc/self/cgroup"),
             own_container: ContainerName::parse(&mountinfo),
             accepts_own_group: false,
+            boot_clock: clock::since_boot,
             related_ids: roots
                 .flat_map(|root| root.split('/').filter_map(container_id))
                 .map(str::to_owned)

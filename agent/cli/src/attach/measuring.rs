@@ -32,7 +32,7 @@ struct CgroupView {
 const SETUP_TIME: Duration = Duration::from_secs(2);
 
 pub(super) fn by_process(site: &HostView, main: Process, container: Option<&str>) -> SearchResult {
-    let (pid, proc, age) = (main.pid, site.proc.clone(), main.age(&site.proc));
+    let (pid, proc, age) = (main.pid, site.proc.clone(), main.age((site.boot_clock)()));
     match follow_process(site, main, container) {
         // while a container is set up, its first process still has the host's mounts, so search again
         Ok(found) if container.is_some() && found.groups.is_none() && age < SETUP_TIME => {

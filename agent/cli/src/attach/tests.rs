@@ -66,7 +66,6 @@ fn sidecar() -> FakeKernel {
     let own = std::process::id();
     fake.write("/sys/fs/cgroup/cgroup.procs", &format!("{own}\n"));
     fake.write("/proc/self/mountinfo", &mounts("/", "plimsoll"));
-    fake.write("/proc/uptime", "100.00 50.00\n");
     process(&fake, 30, 4000, &format!("/../{BUILD}"), "build");
     process(&fake, 20, 3000, &format!("/../{BUILD}"), "build");
     for pid in [20, 30] {
@@ -86,7 +85,17 @@ fn host(fake: &FakeKernel) -> String {
 }
 
 async fn look(fake: &FakeKernel, host: Option<&str>, target: &Target) -> Result<FoundBuild, AttachRefusal> {
-    let site = HostView::new(&fake.kernel(), None, host.map(Path::new));
+    look_at(fake, host, target, || Duration::from_secs(100)).await
+}
+
+/// Like [`look`], with the machine's time since its start.
+async fn look_at(
+    fake: &FakeKernel,
+    host: Option<&str>,
+    target: &Target,
+    boot_clock: fn() -> Duration,
+) -> Result<FoundBuild, AttachRefusal> {
+    let site = HostView { boot_clock, ..HostView::new(&fake.kernel(), None, host.map(Path::new)) };
     find::wait_for(&site, target, NOW).await
 }
 
@@ -101,9 +110,9 @@ async fn a_sidecar_finds_the_build_by_name_and_reads_its_own_counters() {
         assert!(found.since_birth, "{target:?}");
         assert_eq!(found.meter.read().unwrap().cpu_usec, 7000);
         assert_eq!(found.failed_ways, ["its cgroup is not in the agent's own mounts"]);
-        let site = HostView::new(&fake.kernel(), None, None);
-        let ticks = procfs::ticks_per_second();
-        assert_eq!(found.main.unwrap().age(&site.proc), Duration::from_millis(100_000 - 3_000_000 / ticks));
+        let (ticks, main) = (procfs::ticks_per_second(), found.main.unwrap());
+        let age = main.age(Duration::from_secs(100));
+        assert_eq!(age, Duration::from_millis(100_000 - 3_000_000 / ticks));
     }
     let later = look(&fake, None, &Target::Process(30)).await.unwrap();
     assert!(!later.since_birth, "the container did something before this process");
@@ -120,10 +129,9 @@ async fn who_may_not_enter_the_builds_root_takes_the_hosts_cgroups_and_then_the_
     let dir = found.groups.unwrap_or_else(|| panic!("{:?}", found.failed_ways)).memory.dir;
     assert!(dir.ends_with(format!("cri-containerd-{BUILD}.scope")), "{dir:?}");
     assert!(found.failed_ways[1].contains("proc/20/root"), "{:?}", found.failed_ways);
-    fake.write("/proc/uptime", "31.50 9.00\n");
-    let refusal = look(&fake, None, &target).await.unwrap_err();
+    let early = || Duration::from_millis(31_500);
+    let refusal = look_at(&fake, None, &target, early).await.unwrap_err();
     assert!(refusal.problem.contains("has just started"), "it may come into sight: {refusal:?}");
-    fake.write("/proc/uptime", "100.00 50.00\n");
     let found = look(&fake, None, &target).await.unwrap();
     assert!(found.groups.is_none() && found.how_followed.contains("process tree"), "{}", found.how_followed);
 }
@@ -186,7 +194,6 @@ async fn two_containers_that_fit_are_listed_and_none_is_taken() {
 #[tokio::test]
 async fn without_kubernetes_a_name_means_the_one_container_beside_ours() {
     let fake = FakeKernel::v2("/");
-    fake.write("/proc/uptime", "100.00 50.00\n");
     process(&fake, 20, 3000, &format!("/../{BUILD}"), "build");
     process(&fake, 1, 10, "/../pause", "x");
     for pid in [1, 20] {
