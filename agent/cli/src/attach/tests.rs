@@ -29,6 +29,7 @@ fn process(fake: &FakeKernel, pid: i32, started: u64, path: &str, name: &str) {
     let stat =
         format!("{pid} (sh) S 1 {pid} {pid} 0 -1 0 0 0 0 0 7 3 0 0 20 0 1 0 {started} 1000 10 1 {zeros}\n");
     fake.write(&format!("/proc/{pid}/stat"), &stat);
+    fake.write(&format!("/proc/{pid}/status"), "Name:\tsh\n");
     fake.write(&format!("/proc/{pid}/cgroup"), &format!("0::{path}\n"));
     fake.write(&format!("/proc/{pid}/mountinfo"), &mounts(path, name));
 }
@@ -116,6 +117,13 @@ async fn a_sidecar_finds_the_build_by_name_and_reads_its_own_counters() {
     }
     let later = look(&fake, None, &Target::Process(30)).await.unwrap();
     assert!(!later.since_birth, "the container did something before this process");
+    fake.write("/proc/30/status", "RssAnon:\t90000 kB\n");
+    let by_tree = look(&fake, None, &Target::Process(20)).await.unwrap();
+    assert!(by_tree.failed_ways[1].ends_with("holds other processes"), "{:?}", by_tree.failed_ways);
+    assert!(
+        by_tree.groups.is_none()
+            && look(&fake, None, &Target::Named("build".to_owned())).await.unwrap().groups.is_some()
+    );
 }
 
 #[tokio::test]
