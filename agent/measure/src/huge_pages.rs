@@ -54,9 +54,14 @@ impl HugePages {
     }
 
     /// Leaves out what the group has now, because the group is not the build's own.
-    pub(crate) fn from_now(mut self) -> Self {
+    pub(crate) fn counted_from_now(mut self) -> Self {
         self.before = self.read_files();
         self
+    }
+
+    /// Counts with the processes from now on.
+    pub(crate) fn leave_group(&mut self) {
+        self.files.clear();
     }
 
     /// Reads the bytes of the build's huge pages. `pids`: its processes, which are only asked for if they are needed.
@@ -144,6 +149,6 @@ mod tests {
             fake.write(&format!("/sys/fs/cgroup/build/hugetlb.{size}"), &format!("{bytes}\n"));
         }
         assert_eq!(read(HugePages::of(fake.kernel().path("/proc"), Some(&group))), 340);
-        assert_eq!(read(HugePages::of(fake.kernel().path("/proc"), Some(&group)).from_now()), 0);
+        assert_eq!(read(HugePages::of(fake.kernel().path("/proc"), Some(&group)).counted_from_now()), 0);
     }
 }

@@ -154,8 +154,8 @@ impl Meter {
         match open_source(&self.kernel, own.groups(), &limits) {
             Ok(Some(way)) => {
                 // on v1, the huge pages are those of the agent's group
-                self.huge_pages =
-                    HugePages::of(self.kernel.path("/proc"), own.groups().huge_pages.as_ref()).from_now();
+                self.huge_pages = HugePages::of(self.kernel.path("/proc"), own.groups().huge_pages.as_ref())
+                    .counted_from_now();
                 (self.source, self.own_group, self.limits, self.no_limit) =
                     (way, Some(own), limits, limited.err());
                 Ok(())
@@ -173,6 +173,7 @@ impl Meter {
             own.discard();
         }
         self.source = MeterSource::Nothing;
+        self.huge_pages = HugePages::of(self.kernel.path("/proc"), None);
         self.no_limit = self.limit.map(|_bytes| "the agent cannot give the build its own cgroup".to_owned());
         if let Some(groups) = self.agent.clone() {
             self.limits = CgroupLimits::read(&groups);
@@ -263,14 +264,9 @@ impl Meter {
 
     /// What keeps the numbers from being exact, and a text about it for the job's log; `None` if the build alone is measured, and all of it.
     pub fn unmeasured(&self) -> Option<(PartlyMeasured, &str)> {
-        let tree = match &self.source {
-            MeterSource::Group(_, tree) => tree.as_ref(),
-            MeterSource::Tree(tree) => Some(tree),
-            MeterSource::Nothing => None,
-        };
+        let lost = if let MeterSource::Tree(tree) = &self.source { tree.notice() } else { None };
         let shared = self.shared.as_ref().and_then(|shared| shared.notice());
         let moved = self.moved.as_ref().and_then(|moved| moved.notice());
-        let lost = tree.and_then(ProcessTree::notice);
         let moved = moved.map(|text| (PartlyMeasured::AnotherCgroup, text));
         let shared = shared.map(|text| (PartlyMeasured::SharedCgroup, text));
         moved.or(shared).or_else(|| Some((PartlyMeasured::LostDaemon, lost?)))
@@ -297,7 +293,11 @@ impl Meter {
         };
         let source = &self.source;
         let own_entry = self.own_entry;
-        let huge_pages = self.huge_pages.read(|| source.visible_pids(own_entry));
+        let build = self.shared.as_ref().and_then(|shared| shared.build_if_shared());
+        if build.is_some() {
+            self.huge_pages.leave_group();
+        }
+        let huge_pages = self.huge_pages.read(|| build.unwrap_or_else(|| source.visible_pids(own_entry)));
         let reading =
             reading.map(|reading| Reading { need: reading.need.saturating_add(huge_pages), ..reading });
         self.log_failure(reading)

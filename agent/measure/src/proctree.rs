@@ -120,11 +120,8 @@ impl ProcessTree {
             tracing::debug!(%error, "daemons of the build will not be seen");
         }
         let proc = kernel.path("/proc");
-        match OwnEntry::find(&proc) {
-            OwnEntry::Same => Self::of(kernel, std::process::id().cast_signed()),
-            OwnEntry::Above(own) => Self::of(kernel, own),
-            OwnEntry::None => Err(Error::content_error(&proc, "the processes of the agent's pid namespace")),
-        }
+        let absent = || Error::content_error(&proc, "the processes of the agent's pid namespace");
+        Self::of(kernel, OwnEntry::find(&proc).id().ok_or_else(absent)?)
     }
 
     /// The descendants of process `top`, measured from now on.
@@ -180,6 +177,7 @@ impl ProcessTree {
         let tops = daemons.tops(stats);
         let mut of_build = descendants(stats, &tops);
         of_build.extend(stats.iter().filter(|stat| tops.contains(&stat.pid)));
+        of_build.retain(|stat| !daemons.is_agent(stat));
         let ended = daemons.record(&of_build, &tops);
         (of_build, ended)
     }

@@ -96,7 +96,7 @@ mod tests {
         let (tick, end) = (Duration::from_millis(10), plimsoll_measure::clock::since_boot());
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(process.age(end) <= end - start + tick, "{process:?}, {start:?} to {end:?}");
-        assert!(process.age(start - tick).is_zero(), "{process:?}, {start:?} to {end:?}");
+        assert!(process.age(end) <= end.saturating_sub(start) + tick, "{process:?}, {start:?} to {end:?}");
+        assert!(process.age(start.saturating_sub(tick)).is_zero(), "{process:?}, {start:?} to {end:?}");
     }
 }

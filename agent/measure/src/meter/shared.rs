@@ -52,6 +52,11 @@ impl SharedGroup {
         self.is_shared.then_some(NOTICE)
     }
 
+    /// Ids of the build's processes at the last reading, if others use the group too.
+    pub(super) fn build_if_shared(&self) -> Option<Vec<i32>> {
+        self.is_shared.then(|| self.tree.pids().to_vec())
+    }
+
     /// Makes the next reading look at the processes.
     pub(super) fn look_next(&mut self) {
         self.until_look = 0;

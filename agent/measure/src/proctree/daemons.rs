@@ -6,7 +6,7 @@
 //! | it was seen below the build before, with the same start time | yes |
 //! | it is new, in a session that the build opened | yes |
 //! | it is new, and has the id of the build's CI job in its environment | yes |
-//! | there is no such id; it is new, in the cgroup of the build, with all of its environment | yes |
+//! | there is no such id; it is new, in the cgroup of the build, with all of the environment of a process of the build | yes |
 //! | it is new, in the cgroup and of the user of the build, and its environment shows no other job | not known: a notice says so if it is large |
 
 use std::{
@@ -18,7 +18,7 @@ use std::{
 
 use procfs::process::Stat;
 
-use super::{descendants, ticks};
+use super::{OwnEntry, descendants, ticks};
 use crate::{kernel, meter::OTHER_PROCESSES_BYTES};
 
 /// Variables whose value differs between all jobs on a machine.
@@ -35,6 +35,8 @@ const JOB_VARIABLES: [&str; 9] = [
 ];
 /// Variables that a shell changes for each command.
 const SHELL_VARIABLES: [&str; 4] = ["_", "SHLVL", "PWD", "OLDPWD"];
+/// Most processes of the build whose environments are compared with that of a new daemon.
+const MAX_COMPARED: usize = 64;
 /// Most bytes of an environment that are compared.
 const MAX_ENVIRONMENT: u64 = 1 << 20;
 
@@ -96,6 +98,8 @@ pub(super) struct Daemons {
     proc: PathBuf,
     root: Stat,
     origin: Origin,
+    /// The agent, which is no part of the build, even if the build started it.
+    agent: Option<i32>,
     /// Start times of the build's processes at the last reading, by their ids; and of all others, which are decided.
     known: HashMap<i32, u64>,
     others: HashMap<i32, (u64, Kinship)>,
@@ -116,6 +120,7 @@ impl Daemons {
             proc: proc.to_owned(),
             origin: Origin::read(proc, root.pid),
             root,
+            agent: OwnEntry::find(proc).id(),
             known: HashMap::new(),
             others: HashMap::new(),
             sessions: HashSet::new(),
@@ -139,7 +144,7 @@ impl Daemons {
             let kinship = match decided {
                 _ if build.contains(&stat.pid) => Kinship::Build,
                 Some((_started, kinship)) => *kinship,
-                None => self.kinship(stat, stats),
+                None => self.kinship(stat, stats, &build),
             };
             if kinship == Kinship::Build {
                 tops.push(stat.pid);
@@ -157,7 +162,7 @@ impl Daemons {
     }
 
     /// Whether a process that was not seen before belongs to the build.
-    fn kinship(&self, stat: &Stat, stats: &[Stat]) -> Kinship {
+    fn kinship(&self, stat: &Stat, stats: &[Stat], build: &HashSet<i32>) -> Kinship {
         let of = |pid: i32| stats.iter().find(|stat| stat.pid == pid);
         let mut above =
             std::iter::successors(of(self.root.ppid), |stat| of(stat.ppid)).take(super::MAX_PARENTS);
@@ -165,14 +170,27 @@ impl Daemons {
         // a process above the build in its session is the script that started it; its children are no daemons, unless it is init
         let is_of_script = of(stat.ppid).is_some_and(|parent| parent.session == self.root.session)
             && (stat.ppid != 1 || stat.session == self.root.session);
-        let is_own = stat.pid.cast_unsigned() == std::process::id();
-        if !is_adopted || is_of_script || is_own || stat.starttime < self.root.starttime {
+        if !is_adopted || is_of_script || self.is_agent(stat) || stat.starttime < self.root.starttime {
             return Kinship::Stranger;
         }
         if self.sessions.contains(&stat.session) {
             return Kinship::Build;
         }
-        self.origin.kinship(&Origin::read(&self.proc, stat.pid))
+        let origin = Origin::read(&self.proc, stat.pid);
+        // a build changes its environment on the way; a process that began with an almost empty one is like any other
+        let most = self.origin.environment.len().div_ceil(2);
+        let of_build = build.iter().take(MAX_COMPARED).map(|pid| Origin::read(&self.proc, *pid));
+        let mut of_build = of_build.filter(|origin| origin.environment.len() >= most);
+        match self.origin.kinship(&origin) {
+            Kinship::NotKnown if of_build.any(|near| near.kinship(&origin) == Kinship::Build) => {
+                Kinship::Build
+            }
+            kinship => kinship,
+        }
+    }
+
+    pub(super) fn is_agent(&self, stat: &Stat) -> bool {
+        self.agent == Some(stat.pid)
     }
 
     /// Records the processes of the build at this reading, and returns the CPU time of daemons that have ended, in clock ticks.

@@ -17,6 +17,15 @@ pub enum OwnEntry {
 }
 
 impl OwnEntry {
+    /// The agent's id there.
+    pub(crate) fn id(self) -> Option<i32> {
+        match self {
+            Self::Same => Some(std::process::id().cast_signed()),
+            Self::Above(id) => Some(id),
+            Self::None => None,
+        }
+    }
+
     /// Finds the entry in the folder `proc`. A folder without an entry `self` counts as the own namespace, as in kernels of text files.
     pub fn find(proc: &Path) -> Self {
         let own = std::process::id().cast_signed();

@@ -72,6 +72,7 @@ fn daemons_of_a_followed_build_stay_its_own() {
     assert_eq!(needed_kib(&mut tree), 3000);
     fake.process([11, 1, 11], [300, 0, 0, 0], 2000);
     fake.process([12, 1, 11], [0; 4], 4000);
+    fake.process([std::process::id().cast_signed(), 10, 5], [0; 4], 9999);
     fake.process([13, 12, 13], [0; 4], 8000);
     assert_eq!(needed_kib(&mut tree), 15_000, "seen before, in its session, and below");
     fake.remove("/proc/11/stat");
@@ -89,6 +90,7 @@ fn a_lost_daemon_is_recognized_or_reported() {
         ("CI_JOB_ID=7\0A=1\0", "A=1\0", 1, 90_000, false, true),
         ("A=1\0PWD=/\0", "A=1\0PWD=/x\0B=2\0", 1, 90_000, true, false),
         ("A=1\0", "A=2\0", 1, 90_000, false, true),
+        ("A=1\0", "A=3\0B=2\0", 1, 90_000, true, false),
         ("A=1\0", "A=2\0", 1, 900, false, false),
         ("A=1\0", "A=1\0", 5, 90_000, false, false),
     ] {
@@ -96,6 +98,8 @@ fn a_lost_daemon_is_recognized_or_reported() {
         let mut tree = followed(&fake, build);
         fake.process([40, parent, 40], [0; 4], kib);
         fake.write("/proc/40/environ", daemon);
+        fake.process([11, 10, 5], [0; 4], 0);
+        fake.write("/proc/11/environ", "A=3\0");
         let counts = needed_kib(&mut tree) > 1000;
         assert_eq!((counts, tree.notice().is_some()), (counted, reported), "{build:?} {daemon:?} {parent}");
     }
