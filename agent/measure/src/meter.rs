@@ -13,13 +13,9 @@ use crate::{
     huge_pages::HugePages,
     kernel::{Error, Kernel},
     offload::ServicePrograms,
-    proctree::{self, OwnEntry, ProcessTree},
+    proctree::{self, OTHER_PROCESSES_BYTES, OwnEntry, ProcessTree},
     reading::{MemorySize, Reading},
 };
-
-/// Most bytes of other processes in the agent's cgroup with which that cgroup is still used to measure the build: the shells of a job's
-/// script and a `tee` use less.
-pub const OTHER_PROCESSES_BYTES: u64 = 16 << 20;
 
 /// The error for a memory limit that is too low for the agent itself.
 fn too_small(bytes: u64) -> String {

@@ -36,6 +36,10 @@ use crate::{
     reading::Reading,
 };
 
+/// Most bytes of other processes in the agent's cgroup with which that cgroup is still used to measure the build: the shells of a job's
+/// script and a `tee` use less.
+pub const OTHER_PROCESSES_BYTES: u64 = 16 << 20;
+
 /// All descendants of one process.
 #[derive(Debug)]
 pub struct ProcessTree {

@@ -11,8 +11,8 @@ use plimsoll_measure::{
         pod::find_containers,
     },
     kernel::Error,
-    meter::{Meter, OTHER_PROCESSES_BYTES},
-    proctree::{ProcessTree, resident_of_others},
+    meter::Meter,
+    proctree::{OTHER_PROCESSES_BYTES, ProcessTree, resident_of_others},
 };
 use plimsoll_proto::{measured::PartlyMeasured, v1::Source};
 

@@ -4,12 +4,11 @@
 
 use std::{collections::BTreeSet, path::PathBuf};
 
-use super::OTHER_PROCESSES_BYTES;
 use crate::{
     cgroup::folder::members,
     clock::thread_cpu_time,
     kernel::Kernel,
-    proctree::{self, ProcessTree},
+    proctree::{self, OTHER_PROCESSES_BYTES, ProcessTree},
     reading::{MemorySize, Reading},
 };
 

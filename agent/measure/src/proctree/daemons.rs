@@ -18,8 +18,8 @@ use std::{
 
 use procfs::process::Stat;
 
-use super::{OwnEntry, descendants, ticks};
-use crate::{kernel, meter::OTHER_PROCESSES_BYTES};
+use super::{OTHER_PROCESSES_BYTES, OwnEntry, descendants, ticks};
+use crate::kernel;
 
 /// Variables whose value differs between all jobs on a machine.
 const JOB_VARIABLES: [&str; 9] = [
