@@ -92,10 +92,11 @@ impl SharedGroup {
         }
     }
 
-    /// Looks for other processes if it is time, or if the need has grown by as much as others may have and the last look was cheap.
+    /// Looks for other processes if it is time, or if the need has grown by as much as others may have, or by an eighth.
     fn look(&mut self, need: u64, is_due: bool) {
-        let has_grown = need > self.checked_need.saturating_add(OTHER_PROCESSES_BYTES)
-            && self.until_look <= READINGS_PER_LOOK;
+        // steps of an eighth: however long a look takes, a build of any size causes some tens of them
+        let step = OTHER_PROCESSES_BYTES.max(self.checked_need / 8);
+        let has_grown = need > self.checked_need.saturating_add(step);
         if self.is_shared || !(is_due || has_grown) {
             return;
         }
