@@ -11,6 +11,12 @@ pub fn unix_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// Time since the machine started, including the time in which it slept, as the start times of processes in `/proc` count it: with the
+/// offsets of the agent's time namespace. `/proc/uptime` may be that of a container (lxcfs).
+pub fn since_boot() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap_or_default()
+}
+
 /// CPU time of this thread. Time in which other threads run is not included.
 pub(crate) fn thread_cpu_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()

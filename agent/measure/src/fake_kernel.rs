@@ -27,14 +27,14 @@ impl FakeKernel {
         Self { dir: tempfile::tempdir().unwrap() }
     }
 
-    /// A process alone in the v2 group `path`, with these counters: memory 10,000, need 1,600, peak 12,000, CPU 5 ms, one OOM
+    /// This process alone in the v2 group `path`, with these counters: memory 10,000, need 1,600, peak 12,000, CPU 5 ms, one OOM
     /// kill, nine failures.
     pub fn v2(path: &str) -> Self {
-        let fake = Self::new();
+        let (fake, own) = (Self::new(), format!("{}\n", std::process::id()));
         fake.write("/proc/self/cgroup", &format!("0::{path}\n"));
         fake.write("/proc/self/mountinfo", "1 2 0:3 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
         for (name, text) in [
-            ("cgroup.procs", "1\n"),
+            ("cgroup.procs", own.as_str()),
             ("cgroup.type", "domain\n"),
             ("memory.current", "10000\n"),
             ("memory.stat", STAT_V2),
@@ -55,7 +55,7 @@ impl FakeKernel {
 
     /// The same with v1 controllers, in `memory` and `cpuacct`, beside an empty v2 hierarchy.
     pub fn hybrid(memory: &str, cpuacct: &str) -> Self {
-        let fake = Self::new();
+        let (fake, own) = (Self::new(), format!("{}\n", std::process::id()));
         let memberships = format!("4:memory:{memory}\n2:cpuacct:{cpuacct}\n1:name=systemd:/\n0::/\n");
         fake.write("/proc/self/cgroup", &memberships);
         let mounts = "1 9 0:3 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
@@ -68,7 +68,7 @@ impl FakeKernel {
         fake.write(&format!("/sys/fs/cgroup/cpuacct{cpuacct}/tasks"), "1\n");
         fake.write(&format!("/sys/fs/cgroup/cpuacct{cpuacct}/cpuacct.usage"), "5000999\n");
         for (name, text) in [
-            ("cgroup.procs", "1\n"),
+            ("cgroup.procs", own.as_str()),
             ("tasks", "1\n"),
             ("memory.usage_in_bytes", "10000\n"),
             ("memory.stat", STAT_V1),
@@ -81,6 +81,20 @@ impl FakeKernel {
             fake.write(&format!("/sys/fs/cgroup/memory{memory}/{name}"), text);
         }
         fake
+    }
+
+    /// A process with these ids (its own, its parent's, its session's), CPU times (`utime`, `stime`, `cutime`, `cstime`), anonymous KiB, 8 KiB
+    /// of shared memory, and 100 KiB of files.
+    pub fn process(&self, [pid, parent, session]: [i32; 3], ticks: [u64; 4], anon_kib: u64) {
+        let [user, system, child_user, child_system] = ticks;
+        let (zeros, pages) = ("0 ".repeat(35), anon_kib / 4 + 10);
+        let stat = format!(
+            "{pid} (a b) c) S {parent} {pid} {session} 0 -1 4194304 0 0 0 0 {user} {system} {child_user} \
+             {child_system} 20 0 1 0 100 1000 {pages} {zeros}\n"
+        );
+        self.write(&format!("/proc/{pid}/stat"), &stat);
+        let sizes = format!("VmRSS:\t{} kB\nRssAnon:\t{anon_kib} kB\nRssShmem:\t8 kB\n", anon_kib + 108);
+        self.write(&format!("/proc/{pid}/status"), &format!("Name:\ta b) c\n{sizes}"));
     }
 
     /// The folder as a kernel.

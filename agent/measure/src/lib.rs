@@ -6,6 +6,7 @@
 //! | [`reading`] | the measurements of a build at one moment |
 //! | [`cgroup`] | finds cgroups, creates one for a run, reads their counters |
 //! | [`proctree`] | adds up the memory and CPU time of processes, if no cgroup counts them |
+//! | `huge_pages` | counts huge pages of hugetlbfs, by a cgroup or by processes |
 //! | [`meter`] | chooses the best of these ways for one build |
 //! | [`offload`] | detects builds that have their work done elsewhere: by docker, bazel, distcc and others |
 //! | [`sampler`] | decides when to take readings, and converts them to samples |
@@ -18,6 +19,7 @@ pub mod cgroup;
 pub mod clock;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fake_kernel;
+mod huge_pages;
 pub mod kernel;
 pub mod meter;
 pub mod offload;

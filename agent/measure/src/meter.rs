@@ -1,21 +1,21 @@
 //! Measures one build. Of these ways, the first one that works on the machine is used: a cgroup of the build's own, the cgroup that the
 //! agent is in, the process tree. If none works, nothing is measured. A measurement that fails never fails the build.
 
-use plimsoll_proto::{figures, v1::Source};
+mod shared;
 
+use plimsoll_proto::{figures, measured::PartlyMeasured, v1::Source};
+
+use self::shared::SharedGroup;
 use crate::{
     cgroup::{
         self, BuildCgroup, CgroupLimits, CgroupReader, CgroupVersion, Cgroups, MIN_LIMIT_BYTES, MovedGroups,
     },
+    huge_pages::HugePages,
     kernel::{Error, Kernel},
     offload::ServicePrograms,
-    proctree::{self, ProcessTree},
+    proctree::{self, OTHER_PROCESSES_BYTES, OwnEntry, ProcessTree},
     reading::{MemorySize, Reading},
 };
-
-/// Most bytes of other processes in the agent's cgroup with which that cgroup is still used to measure the build: the shells of a job's
-/// script and a `tee` use less.
-pub const OTHER_PROCESSES_BYTES: u64 = 16 << 20;
 
 /// The error for a memory limit that is too low for the agent itself.
 fn too_small(bytes: u64) -> String {
@@ -31,6 +31,20 @@ enum MeterSource {
     Nothing,
 }
 
+impl MeterSource {
+    /// Ids in `/proc` of the build's processes. On v2, the id is 0 for a process that the agent's pid namespace does not show.
+    /// `own_entry`: the agent in `/proc`.
+    fn visible_pids(&self, own_entry: OwnEntry) -> Vec<i32> {
+        match self {
+            // the ids in a group's files are of the agent's own pid namespace
+            Self::Group(..) if own_entry != OwnEntry::Same => Vec::new(),
+            Self::Group(reader, _cpu) => reader.members(),
+            Self::Tree(tree) => tree.pids().to_vec(),
+            Self::Nothing => Vec::new(),
+        }
+    }
+}
+
 /// Measures one build.
 #[derive(Debug)]
 pub struct Meter {
@@ -38,10 +52,14 @@ pub struct Meter {
     own_group: Option<BuildCgroup>,
     /// Groups to which processes of the build moved; `None` before the build starts, and if the process tree measures the build.
     moved: Option<Box<MovedGroups>>,
+    huge_pages: HugePages,
+    /// Watches the group that the build is measured by, if others may use it.
+    shared: Option<Box<SharedGroup>>,
     limits: CgroupLimits,
     /// Why the requested memory limit is not in force; `None` if it is, or none was requested.
     no_limit: Option<String>,
     kernel: Kernel,
+    own_entry: OwnEntry,
     /// The cgroups of the agent.
     agent: Option<Cgroups>,
     /// The memory limit that was requested, bytes.
@@ -59,14 +77,19 @@ impl Meter {
             None
         });
         let (way, own, limits, no_limit) = (MeterSource::Nothing, None, CgroupLimits::default(), None);
+        let (huge_pages, own_entry) =
+            (HugePages::of(kernel.path("/proc"), None), OwnEntry::find(&kernel.path("/proc")));
         let kernel = kernel.clone();
         let mut meter = Self {
             source: way,
             own_group: own,
             moved: None,
+            huge_pages,
+            shared: None,
             limits,
             no_limit,
             kernel,
+            own_entry,
             agent,
             limit,
             failed: false,
@@ -87,6 +110,9 @@ impl Meter {
     ) -> Result<Option<Self>, Error> {
         let limits = groups.map(CgroupLimits::read).unwrap_or_default();
         let reader = groups.map(|groups| CgroupReader::open(groups, &limits)).transpose()?.flatten();
+        // the tree may be that of the host's `/proc`; the ids in a group's files are of the agent's
+        let tree_proc = tree.as_ref().filter(|_tree| reader.is_none()).map(|tree| tree.proc().to_owned());
+        let proc = tree_proc.unwrap_or_else(|| kernel.path("/proc"));
         let way = match (reader, tree) {
             (Some(reader), tree) => {
                 let tree = tree.filter(|_tree| !reader.counts_cpu());
@@ -100,9 +126,12 @@ impl Meter {
             source: way,
             own_group: own,
             moved: None,
+            huge_pages: HugePages::of(proc, groups.and_then(|groups| groups.huge_pages.as_ref())),
+            shared: None,
             limits,
             no_limit,
             kernel: kernel.clone(),
+            own_entry: OwnEntry::find(&kernel.path("/proc")),
             agent,
             limit,
             failed,
@@ -120,6 +149,9 @@ impl Meter {
         let limits = CgroupLimits::read(own.groups());
         match open_source(&self.kernel, own.groups(), &limits) {
             Ok(Some(way)) => {
+                // on v1, the huge pages are those of the agent's group
+                self.huge_pages = HugePages::of(self.kernel.path("/proc"), own.groups().huge_pages.as_ref())
+                    .counted_from_now();
                 (self.source, self.own_group, self.limits, self.no_limit) =
                     (way, Some(own), limits, limited.err());
                 Ok(())
@@ -137,6 +169,7 @@ impl Meter {
             own.discard();
         }
         self.source = MeterSource::Nothing;
+        self.huge_pages = HugePages::of(self.kernel.path("/proc"), None);
         self.no_limit = self.limit.map(|_bytes| "the agent cannot give the build its own cgroup".to_owned());
         if let Some(groups) = self.agent.clone() {
             self.limits = CgroupLimits::read(&groups);
@@ -164,10 +197,27 @@ impl Meter {
             return;
         }
         match open_source(&self.kernel, groups, &self.limits) {
-            Ok(Some(way)) => self.source = way,
+            Ok(Some(way)) => {
+                self.huge_pages = HugePages::of(self.kernel.path("/proc"), groups.huge_pages.as_ref());
+                self.source = way;
+                if let Ok(tree) = ProcessTree::of_this_process(&self.kernel) {
+                    self.watch_for_others(groups, tree);
+                }
+            }
             Ok(None) => tracing::debug!("the agent's cgroup accounts no memory"),
             Err(error) => tracing::debug!(%error, "cannot read the agent's cgroup"),
         }
+    }
+
+    /// Watches the group of the build for other processes. `tree`: the build's own processes.
+    pub fn watch_for_others(&mut self, groups: &Cgroups, tree: ProcessTree) {
+        let watch = SharedGroup::new(&self.kernel, groups.memory.dir.clone(), tree);
+        self.shared = Some(Box::new(watch));
+    }
+
+    /// Makes the next reading, which is the last one, look at the processes of a shared group.
+    pub(crate) fn look_at_end(&mut self) {
+        self.shared.iter_mut().for_each(|shared| shared.look_next());
     }
 
     /// Where the numbers come from.
@@ -202,34 +252,50 @@ impl Meter {
             own.leave();
         }
         let home = self.own_group.as_ref().map(BuildCgroup::groups).or(self.agent.as_ref());
-        let home = home.filter(|_| matches!(self.source, MeterSource::Group(..)));
+        let sees_ids = self.own_entry == OwnEntry::Same;
+        let home = home.filter(|_| matches!(self.source, MeterSource::Group(..)) && sees_ids);
         self.moved = home.map(|home| Box::new(MovedGroups::of_this_process(&self.kernel, home)));
         (before, started)
     }
 
-    /// A text for the job's log if a part of the build is not measured; `None` if all of it is.
-    pub fn unmeasured(&self) -> Option<&str> {
-        self.moved.as_ref()?.notice()
+    /// What keeps the numbers from being exact, and a text about it for the job's log; `None` if the build alone is measured, and all of it.
+    pub fn unmeasured(&self) -> Option<(PartlyMeasured, &str)> {
+        let lost = if let MeterSource::Tree(tree) = &self.source { tree.notice() } else { None };
+        let shared = self.shared.as_ref().and_then(|shared| shared.notice());
+        let moved = self.moved.as_ref().and_then(|moved| moved.notice());
+        let moved = moved.map(|text| (PartlyMeasured::AnotherCgroup, text));
+        let shared = shared.map(|text| (PartlyMeasured::SharedCgroup, text));
+        moved.or(shared).or_else(|| Some((PartlyMeasured::LostDaemon, lost?)))
     }
 
     /// Reads all counters; `None` if that fails, which leaves a gap in the series.
     pub fn read(&mut self) -> Option<Reading> {
-        let moved = &mut self.moved;
-        let mut with_moved = |mut reading: Reading| {
-            if let Some(moved) = moved {
-                moved.add_to(&mut reading);
-            }
-            reading
-        };
+        let (moved, shared) = (&mut self.moved, &mut self.shared);
         let reading = match &mut self.source {
-            MeterSource::Group(reader, None) => reader.read().map(with_moved),
-            MeterSource::Group(reader, Some(tree)) => reader.read().and_then(|reading| {
-                let cpu_usec = tree.read()?.cpu_usec;
-                Ok(Reading { cpu_usec, ..with_moved(reading) })
+            MeterSource::Group(reader, tree) => reader.read().and_then(|mut reading| {
+                if let Some(moved) = moved {
+                    moved.add_to(&mut reading);
+                }
+                if let Some(tree) = tree {
+                    reading.cpu_usec = tree.read()?.cpu_usec;
+                }
+                if let Some(shared) = shared {
+                    shared.restrict(&mut reading);
+                }
+                Ok(reading)
             }),
             MeterSource::Tree(tree) => tree.read(),
             MeterSource::Nothing => return None,
         };
+        let source = &self.source;
+        let own_entry = self.own_entry;
+        let build = self.shared.as_ref().and_then(|shared| shared.build_if_shared());
+        if build.is_some() {
+            self.huge_pages.leave_group();
+        }
+        let huge_pages = self.huge_pages.read(|| build.unwrap_or_else(|| source.visible_pids(own_entry)));
+        let reading =
+            reading.map(|reading| Reading { need: reading.need.saturating_add(huge_pages), ..reading });
         self.log_failure(reading)
     }
 
@@ -240,6 +306,9 @@ impl Meter {
                 if let Some(moved) = &mut self.moved {
                     moved.add_size_to(&mut size);
                 }
+                if let Some(shared) = &mut self.shared {
+                    shared.restrict_size(&mut size);
+                }
                 size
             }),
             MeterSource::Tree(tree) => {
@@ -247,23 +316,25 @@ impl Meter {
             }
             MeterSource::Nothing => return None,
         };
-        self.log_failure(size)
+        let huge_pages = self.huge_pages.last;
+        self.log_failure(size.map(|size| MemorySize { need: size.need.saturating_add(huge_pages), ..size }))
     }
 
     /// Programs in the build that have their work done elsewhere, as counted at the last reading.
     pub fn service_programs(&self) -> ServicePrograms {
         match &self.source {
-            MeterSource::Group(reader, _cpu) => {
-                ServicePrograms::among_processes(&self.kernel.path("/proc"), reader.members())
-            }
             MeterSource::Tree(tree) => tree.service_programs(),
-            MeterSource::Nothing => ServicePrograms::default(),
+            other => {
+                let pids = other.visible_pids(self.own_entry);
+                ServicePrograms::among_processes(&self.kernel.path("/proc"), pids)
+            }
         }
     }
 
     /// Whether a reading costs more if more processes run on the machine.
     pub fn looks_at_processes(&self) -> bool {
         matches!(&self.source, MeterSource::Tree(_) | MeterSource::Group(_, Some(_)))
+            || self.shared.as_ref().is_some_and(|shared| shared.notice().is_some())
     }
 
     /// Whether the build has a group of its own.

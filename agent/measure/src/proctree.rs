@@ -7,8 +7,11 @@
 //! process maps, kernel memory, and OOM kills.
 //!
 //! Descendants are found by their parent's id. A process becomes a child of init when its parent ends, and would be lost; so the agent
-//! declares itself the reaper of its descendants.
+//! declares itself the reaper of its descendants. It cannot do that for a build that it did not start, whose `daemons` it recognizes by other
+//! signs.
 
+mod daemons;
+mod own_entry;
 mod shares;
 
 use std::{
@@ -22,20 +25,28 @@ use procfs::{
     process::{Process, Stat, all_processes_with_root},
 };
 
-use self::shares::{ResidentMemory, SeenProcess, SharedPages};
+pub use self::own_entry::OwnEntry;
+use self::{
+    daemons::Daemons,
+    shares::{ResidentMemory, SeenProcess, SharedPages},
+};
 use crate::{
     kernel::{self, Error, Kernel},
     offload::ServicePrograms,
     reading::Reading,
 };
 
+/// Most bytes of other processes in the agent's cgroup with which that cgroup is still used to measure the build: the shells of a job's
+/// script and a `tee` use less.
+pub const OTHER_PROCESSES_BYTES: u64 = 16 << 20;
+
 /// All descendants of one process.
 #[derive(Debug)]
 pub struct ProcessTree {
     proc: PathBuf,
     root_pid: i32,
-    /// Whether the build includes `top` itself, not only its descendants.
-    counts_root: bool,
+    /// The daemons of a build that the agent did not start. Such a build includes `top` itself, not only its descendants.
+    daemons: Option<Box<Daemons>>,
     ticks_per_second: u64,
     /// CPU time, in clock ticks, of the children that this process had reaped before the build started.
     base_ticks: u64,
@@ -46,22 +57,35 @@ pub struct ProcessTree {
     shared: SharedPages,
 }
 
-/// Anonymous and shared bytes of the processes listed in the file `procs` (`cgroup.procs`), without this process. `None` if one of them is
-/// not visible here; a process that has ended counts as 0.
+/// Anonymous and shared bytes, with those in swap, of the processes listed in the file `procs` (`cgroup.procs`), without this process. `None`
+/// if one of them is not visible here; a process that has ended counts as 0.
 pub fn resident_of_others(kernel: &Kernel, procs: &Path) -> Option<u64> {
-    let list = kernel::read(procs).ok()?.unwrap_or_default();
-    let own = std::process::id();
-    let others = list.lines().filter_map(|pid| pid.trim().parse::<u32>().ok()).filter(|&pid| pid != own);
-    others.map(|pid| resident_of(kernel, pid)).try_fold(0, |sum: u64, bytes| Some(sum.saturating_add(bytes?)))
+    // the ids in the list are of the agent's own pid namespace
+    let is_visible = OwnEntry::find(&kernel.path("/proc")) == OwnEntry::Same;
+    let list = kernel::read(procs).ok().filter(|_| is_visible)?.unwrap_or_default();
+    let own = std::process::id().cast_signed();
+    let others = list.lines().filter_map(|pid| pid.trim().parse().ok()).filter(|&pid| pid != own);
+    sum_resident(kernel, others)
 }
 
-fn resident_of(kernel: &Kernel, pid: u32) -> Option<u64> {
+/// Anonymous and shared bytes of these processes, as [`resident_of_others`] adds them up.
+pub(crate) fn sum_resident(kernel: &Kernel, pids: impl Iterator<Item = i32>) -> Option<u64> {
+    let mut sizes = pids.map(|pid| resident_of(kernel, pid));
+    sizes.try_fold(0, |sum: u64, bytes| Some(sum.saturating_add(bytes?)))
+}
+
+fn resident_of(kernel: &Kernel, pid: i32) -> Option<u64> {
     // a process of another pid namespace is listed with the id 0
-    let status = kernel::read(&kernel.path(format!("/proc/{pid}/status"))).ok().filter(|_| pid != 0)?;
-    let kib = |line: &str| line.split_whitespace().nth(1)?.parse::<u64>().ok();
-    let status = status.unwrap_or_default();
-    let sizes = status.lines().filter(|line| line.starts_with("RssAnon:") || line.starts_with("RssShmem:"));
-    Some(sizes.filter_map(kib).sum::<u64>().saturating_mul(1024))
+    let status = kernel::read(&kernel.path(format!("/proc/{pid}/status")));
+    let Ok(Some(status)) = status else { return (pid != 0 && has_ended(pid)).then_some(0) };
+    let resident = ResidentMemory::of_status(&status);
+    Some(resident.anonymous.saturating_add(resident.shared))
+}
+
+/// Bytes in the first line of a text of `/proc` that begins with `name`, for example `VmSwap:   12 kB`.
+pub(crate) fn kib_field(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()?.saturating_mul(1024))
 }
 
 /// Most parents that are followed from one process. Real chains are shorter; the limit prevents an endless loop if a process id is reused.
@@ -73,7 +97,7 @@ pub(crate) fn below(proc: &Path, top: i32) -> BTreeSet<i32> {
     let stats: Vec<Stat> = processes.flatten().filter_map(|process| process.stat().ok()).collect();
     // a zombie uses nothing, and v1 shows it in the root group
     let runs = |stat: &&Stat| !matches!(stat.state, 'Z' | 'X');
-    descendants(&stats, top).into_iter().filter(runs).map(|stat| stat.pid).collect()
+    descendants(&stats, &[top]).into_iter().filter(runs).map(|stat| stat.pid).collect()
 }
 
 /// Whether process `pid` descends from `top`, or is one of `known` or descends from one, or has ended. False for the id 0, which means
@@ -99,8 +123,9 @@ impl ProcessTree {
         if let Err(error) = nix::sys::prctl::set_child_subreaper(true) {
             tracing::debug!(%error, "daemons of the build will not be seen");
         }
-        let top = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
-        Self::of(kernel, top)
+        let proc = kernel.path("/proc");
+        let absent = || Error::content_error(&proc, "the processes of the agent's pid namespace");
+        Self::of(kernel, OwnEntry::find(&proc).id().ok_or_else(absent)?)
     }
 
     /// The descendants of process `top`, measured from now on.
@@ -111,10 +136,14 @@ impl ProcessTree {
     }
 
     /// Process `top`, which the agent did not start, and its descendants, measured since they started. `proc` is the `/proc` folder that
-    /// shows them. A descendant is lost when its parent ends, because the kernel then gives it a parent outside the build.
+    /// shows them.
     pub fn with_root(proc: PathBuf, top: i32) -> Result<Self, Error> {
-        let tree = Self { counts_root: true, ..Self::of_root(proc, top) };
-        tree.own_waited_ticks().map_err(|error| tree.to_error(error))?;
+        let mut tree = Self::of_root(proc, top);
+        let root = tree
+            .open_process(top)
+            .and_then(|process| process.stat())
+            .map_err(|error| tree.to_error(error))?;
+        tree.daemons = Some(Box::new(Daemons::of(&tree.proc, root)));
         Ok(tree)
     }
 
@@ -123,7 +152,7 @@ impl ProcessTree {
             shared: SharedPages::new(proc.clone()),
             proc,
             root_pid: top,
-            counts_root: false,
+            daemons: None,
             ticks_per_second: procfs::ticks_per_second().max(1),
             base_ticks: 0,
             cpu_usec: 0,
@@ -131,26 +160,48 @@ impl ProcessTree {
         }
     }
 
-    /// Reads all processes.
-    pub fn read(&mut self) -> Result<Reading, Error> {
+    /// Finds the processes of the build without reading their memory, and returns their ids.
+    pub(crate) fn find(&mut self) -> Result<Vec<i32>, Error> {
+        let stats = self.read_stats()?;
+        Ok(self.select(&stats).0.iter().map(|stat| stat.pid).collect())
+    }
+
+    fn read_stats(&self) -> Result<Vec<Stat>, Error> {
         let processes = all_processes_with_root(&self.proc).map_err(|error| self.to_error(error))?;
         // a process that ends while it is read is no error: its parent reaps it, and then includes its CPU time
-        let stats: Vec<Stat> = processes.flatten().filter_map(|process| process.stat().ok()).collect();
-        let waited_before = if self.counts_root { 0 } else { self.own_waited_ticks().unwrap_or(0) };
-        let mut ticks = waited_before.saturating_sub(self.base_ticks);
-        let top = stats.iter().filter(|stat| self.counts_root && stat.pid == self.root_pid);
-        let of_build: Vec<&Stat> = descendants(&stats, self.root_pid).into_iter().chain(top).collect();
+        Ok(processes.flatten().filter_map(|process| process.stat().ok()).collect())
+    }
+
+    /// The processes of the build, and the CPU time in clock ticks of those that nothing else includes any more.
+    fn select<'s>(&mut self, stats: &'s [Stat]) -> (Vec<&'s Stat>, u64) {
+        let Some(daemons) = &mut self.daemons else {
+            let waited = self.own_waited_ticks().unwrap_or(0);
+            return (descendants(stats, &[self.root_pid]), waited.saturating_sub(self.base_ticks));
+        };
+        let tops = daemons.tops(stats);
+        let mut of_build = descendants(stats, &tops);
+        of_build.extend(stats.iter().filter(|stat| tops.contains(&stat.pid)));
+        of_build.retain(|stat| !daemons.is_agent(stat));
+        let ended = daemons.record(&of_build, &tops);
+        (of_build, ended)
+    }
+
+    /// Reads all processes.
+    pub fn read(&mut self) -> Result<Reading, Error> {
+        let stats = self.read_stats()?;
+        let (of_build, mut all_ticks) = self.select(&stats);
         let mut seen = Vec::with_capacity(of_build.len());
         for stat in &of_build {
-            ticks = ticks.saturating_add(stat.utime).saturating_add(stat.stime).saturating_add(waited(stat));
-            if let Ok(resident) = self.read_resident(stat.pid) {
+            all_ticks = all_ticks.saturating_add(ticks(stat));
+            let status = kernel::read(&self.proc.join(stat.pid.to_string()).join("status")).ok().flatten();
+            if let Some(resident) = status.map(|status| ResidentMemory::of_status(&status)) {
                 let (pid, parent, started) = (stat.pid, stat.ppid, stat.starttime);
                 seen.push(SeenProcess { pid, parent, started, resident });
             }
         }
         self.pids = of_build.iter().map(|stat| stat.pid).collect();
         let mut reading = self.sizes(&seen);
-        self.cpu_usec = self.cpu_usec.max(ticks.saturating_mul(1_000_000) / self.ticks_per_second);
+        self.cpu_usec = self.cpu_usec.max(all_ticks.saturating_mul(1_000_000) / self.ticks_per_second);
         reading.cpu_usec = self.cpu_usec;
         Ok(reading)
     }
@@ -172,17 +223,29 @@ impl ProcessTree {
         reading
     }
 
+    /// The folder that shows the processes.
+    pub(crate) fn proc(&self) -> &Path {
+        &self.proc
+    }
+
+    /// Id of the process that the build descends from.
+    pub(crate) fn root(&self) -> i32 {
+        self.root_pid
+    }
+
+    /// A text for the job's log if a daemon of the build may be missing.
+    pub(crate) fn notice(&self) -> Option<&str> {
+        self.daemons.as_ref()?.notice.as_deref()
+    }
+
+    /// Ids of the processes of the last reading.
+    pub(crate) fn pids(&self) -> &[i32] {
+        &self.pids
+    }
+
     /// Programs that have their work done elsewhere, at the last reading.
     pub fn service_programs(&self) -> ServicePrograms {
         ServicePrograms::among_processes(&self.proc, self.pids.iter().copied())
-    }
-
-    fn read_resident(&self, pid: i32) -> ProcResult<ResidentMemory> {
-        let status = self.open_process(pid)?.status()?;
-        let bytes = |kib: Option<u64>| kib.unwrap_or(0).saturating_mul(1024);
-        let (anonymous, shared) = (bytes(status.rssanon), bytes(status.rssshmem));
-        let file = bytes(status.vmrss).saturating_sub(anonymous.saturating_add(shared));
-        Ok(ResidentMemory { anonymous, shared, file })
     }
 
     fn own_waited_ticks(&self) -> ProcResult<u64> {
@@ -203,13 +266,18 @@ fn waited(stat: &Stat) -> u64 {
     u64::try_from(stat.cutime.saturating_add(stat.cstime)).unwrap_or(0)
 }
 
-/// All processes below `top`, without `top` itself.
-fn descendants(stats: &[Stat], top: i32) -> Vec<&Stat> {
+/// CPU time, in clock ticks, of a process and of the children that it has reaped.
+fn ticks(stat: &Stat) -> u64 {
+    stat.utime.saturating_add(stat.stime).saturating_add(waited(stat))
+}
+
+/// All processes below `tops`, without these themselves.
+fn descendants<'s>(stats: &'s [Stat], tops: &[i32]) -> Vec<&'s Stat> {
     let mut children: HashMap<i32, Vec<&Stat>> = HashMap::new();
     for stat in stats {
         children.entry(stat.ppid).or_default().push(stat);
     }
-    let mut found = children.remove(&top).unwrap_or_default();
+    let mut found: Vec<&Stat> = tops.iter().filter_map(|top| children.remove(top)).flatten().collect();
     let mut looked_at = 0;
     while let Some(stat) = found.get(looked_at) {
         // the entry is removed from the map, so that reused process ids cannot cause an endless loop
@@ -221,114 +289,4 @@ fn descendants(stats: &[Stat], top: i32) -> Vec<&Stat> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fake_kernel::FakeKernel;
-
-    /// pid, parent, utime, stime, cutime, cstime
-    fn process(fake: &FakeKernel, pid: i32, parent: i32, ticks: [u64; 4], anon_kib: u64) {
-        let [user, system, child_user, child_system] = ticks;
-        let zeros = "0 ".repeat(35);
-        let stat = format!(
-            "{pid} (a b) c) S {parent} {pid} {pid} 0 -1 4194304 0 0 0 0 {user} {system} {child_user} {child_system} \
-             20 0 1 0 100 1000 10 {zeros}\n"
-        );
-        fake.write(&format!("/proc/{pid}/stat"), &stat);
-        let real = std::fs::read_to_string("/proc/self/status").unwrap();
-        let line = |line: &str| match line.split_once(':').map(|(name, _value)| name) {
-            Some("RssAnon") => format!("RssAnon:\t{anon_kib} kB\n"),
-            Some("RssShmem") => "RssShmem:\t8 kB\n".to_owned(),
-            Some("VmRSS") => format!("VmRSS:\t{} kB\n", anon_kib + 108),
-            _other => format!("{line}\n"),
-        };
-        fake.write(&format!("/proc/{pid}/status"), &real.lines().map(line).collect::<String>());
-    }
-
-    #[test]
-    fn a_process_that_runs_and_is_hidden_has_not_ended() {
-        let hidden = tempfile::tempdir().unwrap();
-        let own = i32::try_from(std::process::id()).unwrap();
-        let known = BTreeSet::new();
-        assert!(!is_below_or_ended(hidden.path(), own, 1, &known));
-        assert!(is_below_or_ended(hidden.path(), i32::MAX, 1, &known), "no process has this id");
-    }
-
-    #[test]
-    fn only_descendants_count_and_cpu_never_goes_back() {
-        let fake = FakeKernel::new();
-        process(&fake, 10, 1, [9, 9, 100, 0], 50_000);
-        process(&fake, 11, 10, [100, 50, 0, 0], 1000);
-        process(&fake, 12, 11, [50, 0, 200, 0], 2000);
-        process(&fake, 13, 1, [999, 0, 0, 0], 90_000);
-        let mut tree = ProcessTree::of(&fake.kernel(), 10).unwrap();
-        let reading = tree.read().unwrap();
-        assert_eq!(reading.need, (1000 + 2000 + 8) * 1024, "both map the same 8 KiB");
-        assert_eq!(reading.memory, (1100 + 2100 + 8) * 1024);
-        assert_eq!(reading.cpu_usec, 400 * 1_000_000 / procfs::ticks_per_second());
-        assert_eq!((reading.oom_kill, reading.memory_peak), (None, None));
-        fake.remove("/proc/12/stat");
-        assert_eq!(tree.read().unwrap().cpu_usec, reading.cpu_usec);
-    }
-
-    #[test]
-    fn pages_that_processes_share_count_once() {
-        let fake = FakeKernel::new();
-        process(&fake, 10, 1, [0; 4], 0);
-        for pid in 11..15 {
-            process(&fake, pid, 10, [0; 4], 400_000);
-            let rollup = "00400000-7fff rollup\nRss: 400108 kB\nPss: 100027 kB\nPss_Dirty: 1 kB\nPss_Anon: 100000 kB\nPss_File: 25 kB\nPss_Shmem: 2 kB\n";
-            fake.write(&format!("/proc/{pid}/smaps_rollup"), rollup);
-        }
-        let mut tree = ProcessTree::of(&fake.kernel(), 10).unwrap();
-        let reading = tree.read().unwrap();
-        assert_eq!(reading.need, 4 * (100_000 + 2) * 1024);
-        assert_eq!(reading.memory, 4 * (100_000 + 2 + 25) * 1024);
-        fake.remove("/proc/14/smaps_rollup");
-        let reading = tree.read().unwrap();
-        assert_eq!(
-            reading.need,
-            (3 * (100_000 + 2) + 400_000 + 8) * 1024,
-            "what cannot be read counts whole"
-        );
-    }
-
-    #[test]
-    fn a_build_that_others_started_counts_with_its_first_process_from_its_beginning() {
-        let fake = FakeKernel::new();
-        process(&fake, 10, 1, [9, 1, 100, 0], 50_000);
-        process(&fake, 11, 10, [100, 50, 0, 0], 1000);
-        let mut tree = ProcessTree::with_root(fake.kernel().path("/proc"), 10).unwrap();
-        let reading = tree.read().unwrap();
-        assert_eq!(reading.need, (50_000 + 1000 + 8) * 1024);
-        assert_eq!(reading.cpu_usec, 260 * 1_000_000 / procfs::ticks_per_second());
-        assert!(ProcessTree::with_root(fake.kernel().path("/proc"), 12).is_err());
-    }
-
-    #[test]
-    fn a_real_process_is_seen_with_its_memory_and_its_cpu_time_after_its_end() {
-        // the shell's own pipe says when tail has read everything; then it holds all of it until its input ends
-        let script =
-            "{ head -c 60000000 /dev/zero; echo; echo full >&2; read -r line <&3; } 3<&0 | tail >/dev/null";
-        let mut child = std::process::Command::new("/bin/sh")
-            .args(["-c", script])
-            .stdin(std::process::Stdio::piped())
-            .stderr(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
-        // below the shell: other tests of this program have children too
-        let mut tree = ProcessTree::of(&Kernel::running(), i32::try_from(child.id()).unwrap()).unwrap();
-        let mut line = String::new();
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stderr.take().unwrap()), &mut line)
-            .unwrap();
-        let mut reading = tree.read().unwrap();
-        // the last pipe full may still be on its way to tail
-        while reading.need < 50_000_000 {
-            reading = tree.read().unwrap();
-        }
-        assert!(reading.need < 100_000_000, "{reading:?}");
-        assert!(reading.memory >= reading.need);
-        drop(child.stdin.take());
-        child.wait().unwrap();
-        assert!(tree.read().unwrap().cpu_usec >= reading.cpu_usec);
-    }
-}
+mod tests;

@@ -7,7 +7,8 @@ use plimsoll_proto::counters::PageCounters;
 pub struct Reading {
     /// Bytes charged to the build now, including page cache.
     pub memory: u64,
-    /// Bytes that cannot be reclaimed now; at most `memory`.
+    /// Bytes that the build needs now: those of `memory` that cannot be reclaimed, and those in swap and in huge pages, which may not be part
+    /// of `memory`.
     pub need: u64,
     /// High-water mark of `memory`; `None` if the source keeps none.
     pub memory_peak: Option<u64>,
@@ -17,7 +18,7 @@ pub struct Reading {
     pub oom_kill: Option<u64>,
     /// Number of groups killed as a whole; v2 only.
     pub oom_group_kill: Option<u64>,
-    /// Number of charges that failed without reclaim (v2 `max`, v1 `failcnt`), at the build's own limit and at the limit in force.
+    /// Number of charges that failed without reclaim (v2 `max` and `high`, v1 `failcnt`), at the build's own limit and at the limit in force.
     pub reclaim_failures: Option<u64>,
     /// Number of failed charges at a limit above the build's group, if such a limit is in force; `reclaim_failures` includes them.
     pub failures_above: Option<u64>,
@@ -43,6 +44,6 @@ pub struct Reading {
 pub struct MemorySize {
     /// Charged memory, including page cache.
     pub memory: u64,
-    /// Memory that cannot be reclaimed.
+    /// Memory that cannot be reclaimed, with swap and huge pages.
     pub need: u64,
 }

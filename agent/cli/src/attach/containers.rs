@@ -6,7 +6,7 @@ use super::{
     found::{AttachRefusal, SearchResult},
     host_view::HostView,
     kubernetes::ContainerName,
-    measuring::{by_folder, by_process},
+    measuring::{FollowedPart, by_folder, by_process},
     process::Process,
 };
 
@@ -17,7 +17,7 @@ pub(super) fn by_id(site: &HostView, id: &str) -> SearchResult {
         .filter(|(container, _process)| container.starts_with(id))
         .collect();
     if let Some((container, main)) = single(&mut found, id)? {
-        return by_process(site, main, Some(&container));
+        return by_process(site, main, FollowedPart::Container(Some(&container)));
     }
     let layout =
         site.searched_mounts().map_err(|error| AttachRefusal::nothing_to_measure(error.to_string()))?;
@@ -47,7 +47,7 @@ pub(super) fn by_name(site: &HostView, name: &str) -> SearchResult {
         .collect();
     if let Some((key, main)) = single(&mut found, name)? {
         let container = main.container(&site.proc).filter(|id| *id == key);
-        return by_process(site, main, container.as_deref());
+        return by_process(site, main, FollowedPart::Container(container.as_deref()));
     }
     if site.own_container.is_some() || !named.is_empty() {
         let why = if named.is_empty() { "; does the pod set shareProcessNamespace?" } else { "" };
@@ -59,7 +59,7 @@ pub(super) fn by_name(site: &HostView, name: &str) -> SearchResult {
     match single(&mut found, name)? {
         Some((key, main)) => {
             let container = main.container(&site.proc).filter(|id| *id == key);
-            by_process(site, main, container.as_deref())
+            by_process(site, main, FollowedPart::Container(container.as_deref()))
         }
         None => Ok(Err("no process of another container was seen".to_owned().into())),
     }

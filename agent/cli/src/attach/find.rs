@@ -10,7 +10,7 @@ use super::{
     containers,
     found::{AttachRefusal, EarlierCounters, FoundBuild, SearchResult},
     host_view::HostView,
-    measuring::{by_folder, by_process},
+    measuring::{FollowedPart, by_folder, by_process},
     pods,
     process::Process,
     target::Target,
@@ -58,8 +58,12 @@ fn same_group(earlier: Option<EarlierCounters>, found: &FoundBuild) -> Option<Ea
 
 fn find_once(site: &HostView, target: &Target) -> SearchResult {
     match target {
+        Target::Process(_pid) if !site.names_proc && !site.shows_own_namespace() => {
+            let why = "/proc shows the processes of another pid namespace (with --host-proc /proc, --pid takes their ids)";
+            Err(AttachRefusal::nothing_to_measure(why))
+        }
         Target::Process(pid) => match Process::read(&site.proc, *pid) {
-            Some(main) => by_process(site, main, None),
+            Some(main) => by_process(site, main, FollowedPart::Process),
             // do not wait for it: until the process exists, its id may go to any other process
             None => {
                 Err(AttachRefusal::nothing_to_measure(format!("there is no process {pid}, or it has ended")))

@@ -1,6 +1,9 @@
 //! What the agent can see of the machine that the build runs on.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use plimsoll_measure::{
     cgroup::{
@@ -8,7 +11,9 @@ use plimsoll_measure::{
         folder::members,
         foreign::{CgroupMounts, container_id},
     },
+    clock,
     kernel::{self, Kernel},
+    proctree::OwnEntry,
 };
 
 use super::kubernetes::ContainerName;
@@ -19,6 +24,8 @@ pub(super) struct HostView {
     pub(super) kernel: Kernel,
     /// Where processes are visible: the agent's own `/proc`, or the mounted `/proc` of the host.
     pub(super) proc: PathBuf,
+    /// Whether this `/proc` was named, so that the ids of processes are those that it shows.
+    pub(super) names_proc: bool,
     /// The mounted `/sys/fs/cgroup` of the host, if given.
     pub(super) host_cgroup: Option<PathBuf>,
     /// The agent's own cgroups (`/proc/self/cgroup`), to recognize processes of the agent's container.
@@ -30,6 +37,8 @@ pub(super) struct HostView {
     /// Container ids in the agent's own mount table: that of its container, and that of its pod's pause
     /// container (containerd and CRI-O mount files of it into all containers of the pod).
     pub(super) related_ids: Vec<String>,
+    /// Reads the time since the machine started.
+    pub(super) boot_clock: fn() -> Duration,
 }
 
 impl HostView {
@@ -41,10 +50,12 @@ impl HostView {
         Self {
             kernel: kernel.clone(),
             proc: kernel.path(host_proc.unwrap_or_else(|| Path::new("/proc"))),
+            names_proc: host_proc.is_some(),
             host_cgroup: host_cgroup.map(|folder| kernel.path(folder)),
             memberships: text("/proc/self/cgroup"),
             own_container: ContainerName::parse(&mountinfo),
             accepts_own_group: false,
+            boot_clock: clock::since_boot,
             related_ids: roots
                 .flat_map(|root| root.split('/').filter_map(container_id))
                 .map(str::to_owned)
@@ -67,11 +78,11 @@ impl HostView {
 
     /// Whether the process ids in this `/proc` are those that the agent's system calls take.
     pub(super) fn shows_real_processes(&self) -> bool {
-        self.proc == Path::new("/proc")
+        self.proc == Path::new("/proc") && self.shows_own_namespace()
     }
 
     /// Whether this `/proc` shows the process ids of the agent's own namespace; the host's does not.
     pub(super) fn shows_own_namespace(&self) -> bool {
-        self.proc == self.kernel.path("/proc")
+        self.proc == self.kernel.path("/proc") && OwnEntry::find(&self.proc) == OwnEntry::Same
     }
 }

@@ -11,10 +11,10 @@ use plimsoll_measure::{
         pod::find_containers,
     },
     kernel::Error,
-    meter::{Meter, OTHER_PROCESSES_BYTES},
-    proctree::{ProcessTree, resident_of_others},
+    meter::Meter,
+    proctree::{OTHER_PROCESSES_BYTES, ProcessTree, resident_of_others},
 };
-use plimsoll_proto::v1::Source;
+use plimsoll_proto::{measured::PartlyMeasured, v1::Source};
 
 use super::{
     found::{AttachRefusal, EarlierCounters, FoundBuild, MissingBuild, SearchResult},
@@ -31,9 +31,25 @@ struct CgroupView {
 /// Time in which a container is set up. During that time its cgroup may not be visible yet.
 const SETUP_TIME: Duration = Duration::from_secs(2);
 
-pub(super) fn by_process(site: &HostView, main: Process, container: Option<&str>) -> SearchResult {
-    let (pid, proc, age) = (main.pid, site.proc.clone(), main.age(&site.proc));
-    match follow_process(site, main, container) {
+/// The part of a cgroup that is the build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FollowedPart<'a> {
+    /// A process and its descendants; other processes of its cgroup are not of the build.
+    Process,
+    /// The whole container of a process, with its id if that is known.
+    Container(Option<&'a str>),
+}
+
+impl<'a> FollowedPart<'a> {
+    fn container(self) -> Option<&'a str> {
+        if let Self::Container(id) = self { id } else { None }
+    }
+}
+
+pub(super) fn by_process(site: &HostView, main: Process, part: FollowedPart<'_>) -> SearchResult {
+    let container = part.container();
+    let (pid, proc, age) = (main.pid, site.proc.clone(), main.age((site.boot_clock)()));
+    match follow_process(site, main, part) {
         // while a container is set up, its first process still has the host's mounts, so search again
         Ok(found) if container.is_some() && found.groups.is_none() && age < SETUP_TIME => {
             Ok(Err(format!("process {pid} has just started: {}", found.failed_ways.join("; ")).into()))
@@ -77,7 +93,8 @@ pub(super) fn by_folder(
 
 /// The best way to follow a process, or its whole container if the id of that is given; the error is why there
 /// is none.
-fn follow_process(site: &HostView, main: Process, container: Option<&str>) -> Result<FoundBuild, String> {
+fn follow_process(site: &HostView, main: Process, part: FollowedPart<'_>) -> Result<FoundBuild, String> {
+    let container = part.container();
     let memberships = main.memberships(&site.proc);
     let mut worse = Vec::new();
     for view in mount_views(site, &main, &memberships, container) {
@@ -92,7 +109,11 @@ fn follow_process(site: &HostView, main: Process, container: Option<&str>) -> Re
                 continue;
             }
         };
-        match open_meter(site, &groups, Some(&main)) {
+        let opened = open_meter(site, &groups, Some(&main)).and_then(|meter| match part {
+            FollowedPart::Process => without_others(site, &groups, &main, meter),
+            FollowedPart::Container(_) => Ok(meter),
+        });
+        match opened {
             Ok(meter) => {
                 let since_birth = container.is_some() || is_first_of_group(site, &groups, &main);
                 let way =
@@ -165,6 +186,24 @@ fn open_meter(site: &HostView, groups: &Cgroups, main: Option<&Process>) -> Resu
     // a meter that has only the process tree means that the group does not count memory
     let accounted = meter.filter(|meter| meter.source() != Source::ProcessTree);
     accounted.ok_or_else(|| format!("{folder} accounts no memory"))
+}
+
+/// The meter, which also watches the group of the process `main` for processes that do not descend from it. The error is that the
+/// group has some already.
+fn without_others(
+    site: &HostView,
+    groups: &Cgroups,
+    main: &Process,
+    mut meter: Meter,
+) -> Result<Meter, String> {
+    if !site.shows_own_namespace() {
+        return Ok(meter);
+    }
+    let Ok(tree) = ProcessTree::with_root(site.proc.clone(), main.pid) else { return Ok(meter) };
+    meter.watch_for_others(groups, tree);
+    let has_others = meter.read().is_some()
+        && meter.unmeasured().is_some_and(|(what, _text)| what == PartlyMeasured::SharedCgroup);
+    if has_others { Err(format!("{} holds other processes", group_words(groups))) } else { Ok(meter) }
 }
 
 /// Whether the agent's own group may be measured: the caller allows it, and the build has only just begun

@@ -121,7 +121,7 @@ impl<'a> FollowedBuild<'a> {
         for more in worse.drain(1.min(worse.len())..) {
             tracing::debug!(more, "why there is no better way");
         }
-        let age = main.as_ref().map(|main| main.age(&site.proc)).unwrap_or_default();
+        let age = main.as_ref().map(|main| main.age((site.boot_clock)())).unwrap_or_default();
         let now = Instant::now();
         // if the start cannot be moved back by the age, the age is 0, so that both clocks agree
         let (start, age) = now.checked_sub(age).map_or((now, Duration::ZERO), |start| (start, age));

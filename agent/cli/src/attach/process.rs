@@ -38,15 +38,12 @@ impl Process {
         Self::read(proc, self.pid).is_some_and(|now| now.started == self.started)
     }
 
-    /// Time since the process started; zero if that is unknown.
-    pub(super) fn age(&self, proc: &Path) -> Duration {
+    /// Time since the process started, when the machine has run for `since_boot`.
+    pub(super) fn age(&self, since_boot: Duration) -> Duration {
         let ticks = u32::try_from(procfs::ticks_per_second().max(1)).unwrap_or(100);
-        let uptime = kernel::read(&proc.join("uptime")).ok().flatten();
-        let uptime = uptime.and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
-        let uptime = uptime.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default();
         let whole = Duration::from_secs(self.started / u64::from(ticks));
         let rest = u32::try_from(self.started % u64::from(ticks)).unwrap_or(0);
-        uptime.saturating_sub(whole + Duration::from_secs(1) * rest / ticks)
+        since_boot.saturating_sub(whole + Duration::from_secs(1) * rest / ticks)
     }
 
     /// The process's cgroups: the text of `/proc/PID/cgroup`, empty if the process has ended.
@@ -89,5 +86,17 @@ mod tests {
         assert!(process.is_running(proc));
         let reused = Process { started: process.started + 1, ..process };
         assert!(!reused.is_running(proc));
+    }
+
+    #[test]
+    fn an_age_is_by_the_clock_of_start_times() {
+        let start = plimsoll_measure::clock::since_boot();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let process = Process::read(Path::new("/proc"), i32::try_from(child.id()).unwrap()).unwrap();
+        let (tick, end) = (Duration::from_millis(10), plimsoll_measure::clock::since_boot());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(process.age(end) <= end.saturating_sub(start) + tick, "{process:?}, {start:?} to {end:?}");
+        assert!(process.age(start.saturating_sub(tick)).is_zero(), "{process:?}, {start:?} to {end:?}");
     }
 }

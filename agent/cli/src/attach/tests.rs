@@ -29,6 +29,7 @@ fn process(fake: &FakeKernel, pid: i32, started: u64, path: &str, name: &str) {
     let stat =
         format!("{pid} (sh) S 1 {pid} {pid} 0 -1 0 0 0 0 0 7 3 0 0 20 0 1 0 {started} 1000 10 1 {zeros}\n");
     fake.write(&format!("/proc/{pid}/stat"), &stat);
+    fake.write(&format!("/proc/{pid}/status"), "Name:\tsh\n");
     fake.write(&format!("/proc/{pid}/cgroup"), &format!("0::{path}\n"));
     fake.write(&format!("/proc/{pid}/mountinfo"), &mounts(path, name));
 }
@@ -66,7 +67,6 @@ fn sidecar() -> FakeKernel {
     let own = std::process::id();
     fake.write("/sys/fs/cgroup/cgroup.procs", &format!("{own}\n"));
     fake.write("/proc/self/mountinfo", &mounts("/", "plimsoll"));
-    fake.write("/proc/uptime", "100.00 50.00\n");
     process(&fake, 30, 4000, &format!("/../{BUILD}"), "build");
     process(&fake, 20, 3000, &format!("/../{BUILD}"), "build");
     for pid in [20, 30] {
@@ -86,7 +86,17 @@ fn host(fake: &FakeKernel) -> String {
 }
 
 async fn look(fake: &FakeKernel, host: Option<&str>, target: &Target) -> Result<FoundBuild, AttachRefusal> {
-    let site = HostView::new(&fake.kernel(), None, host.map(Path::new));
+    look_at(fake, host, target, || Duration::from_secs(100)).await
+}
+
+/// Like [`look`], with the machine's time since its start.
+async fn look_at(
+    fake: &FakeKernel,
+    host: Option<&str>,
+    target: &Target,
+    boot_clock: fn() -> Duration,
+) -> Result<FoundBuild, AttachRefusal> {
+    let site = HostView { boot_clock, ..HostView::new(&fake.kernel(), None, host.map(Path::new)) };
     find::wait_for(&site, target, NOW).await
 }
 
@@ -101,12 +111,19 @@ async fn a_sidecar_finds_the_build_by_name_and_reads_its_own_counters() {
         assert!(found.since_birth, "{target:?}");
         assert_eq!(found.meter.read().unwrap().cpu_usec, 7000);
         assert_eq!(found.failed_ways, ["its cgroup is not in the agent's own mounts"]);
-        let site = HostView::new(&fake.kernel(), None, None);
-        let ticks = procfs::ticks_per_second();
-        assert_eq!(found.main.unwrap().age(&site.proc), Duration::from_millis(100_000 - 3_000_000 / ticks));
+        let (ticks, main) = (procfs::ticks_per_second(), found.main.unwrap());
+        let age = main.age(Duration::from_secs(100));
+        assert_eq!(age, Duration::from_millis(100_000 - 3_000_000 / ticks));
     }
     let later = look(&fake, None, &Target::Process(30)).await.unwrap();
     assert!(!later.since_birth, "the container did something before this process");
+    fake.write("/proc/30/status", "RssAnon:\t90000 kB\n");
+    let by_tree = look(&fake, None, &Target::Process(20)).await.unwrap();
+    assert!(by_tree.failed_ways[1].ends_with("holds other processes"), "{:?}", by_tree.failed_ways);
+    assert!(
+        by_tree.groups.is_none()
+            && look(&fake, None, &Target::Named("build".to_owned())).await.unwrap().groups.is_some()
+    );
 }
 
 #[tokio::test]
@@ -120,10 +137,9 @@ async fn who_may_not_enter_the_builds_root_takes_the_hosts_cgroups_and_then_the_
     let dir = found.groups.unwrap_or_else(|| panic!("{:?}", found.failed_ways)).memory.dir;
     assert!(dir.ends_with(format!("cri-containerd-{BUILD}.scope")), "{dir:?}");
     assert!(found.failed_ways[1].contains("proc/20/root"), "{:?}", found.failed_ways);
-    fake.write("/proc/uptime", "31.50 9.00\n");
-    let refusal = look(&fake, None, &target).await.unwrap_err();
+    let early = || Duration::from_millis(31_500);
+    let refusal = look_at(&fake, None, &target, early).await.unwrap_err();
     assert!(refusal.problem.contains("has just started"), "it may come into sight: {refusal:?}");
-    fake.write("/proc/uptime", "100.00 50.00\n");
     let found = look(&fake, None, &target).await.unwrap();
     assert!(found.groups.is_none() && found.how_followed.contains("process tree"), "{}", found.how_followed);
 }
@@ -186,7 +202,6 @@ async fn two_containers_that_fit_are_listed_and_none_is_taken() {
 #[tokio::test]
 async fn without_kubernetes_a_name_means_the_one_container_beside_ours() {
     let fake = FakeKernel::v2("/");
-    fake.write("/proc/uptime", "100.00 50.00\n");
     process(&fake, 20, 3000, &format!("/../{BUILD}"), "build");
     process(&fake, 1, 10, "/../pause", "x");
     for pid in [1, 20] {

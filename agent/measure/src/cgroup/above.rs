@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::{
     find::{Cgroup, CgroupVersion},
-    parse::{parse_field, parse_memory_limit},
+    parse::{failed_charges, parse_field, parse_memory_limit},
 };
 use crate::kernel::{self, Error, KeptFile};
 
@@ -66,7 +66,7 @@ impl LimitFiles {
             }
             CgroupVersion::V2 => {
                 let text = self.memory.read(buffer).ok()?;
-                Some((parse_field(text, "max").unwrap_or(0), parse_field(text, "oom")?))
+                Some((failed_charges(text).unwrap_or(0), parse_field(text, "oom")?))
             }
         }
     }

@@ -54,6 +54,16 @@ pub struct Cgroups {
     pub cpu: Option<Cgroup>,
     /// The group that limits CPU time: v1 `cpu`, or v2.
     pub quota: Option<Cgroup>,
+    /// The group that counts huge pages: v1 `hugetlb`, or v2 if it has that controller.
+    pub huge_pages: Option<Cgroup>,
+}
+
+impl Cgroups {
+    /// One v2 group for all.
+    pub(super) fn unified(group: Cgroup) -> Self {
+        let all = Some(group.clone());
+        Self { cpu: all.clone(), quota: all.clone(), huge_pages: all, memory: group }
+    }
 }
 
 /// Finds the cgroups of process `pid` (a number, or `self`); `None` if its memory group cannot be read here.
@@ -67,10 +77,11 @@ pub fn find(kernel: &Kernel, pid: &str) -> Result<Option<Cgroups>, Error> {
     let unified = group(None);
     if let Some(memory) = group(Some("memory")) {
         let cpu = group(Some("cpuacct")).or_else(|| unified.clone());
-        let quota = group(Some("cpu")).or(unified);
-        return Ok(Some(Cgroups { memory, cpu, quota }));
+        let quota = group(Some("cpu")).or_else(|| unified.clone());
+        let huge_pages = group(Some("hugetlb")).or(unified);
+        return Ok(Some(Cgroups { memory, cpu, quota, huge_pages }));
     }
-    Ok(unified.map(|group| Cgroups { memory: group.clone(), cpu: Some(group.clone()), quota: Some(group) }))
+    Ok(unified.map(Cgroups::unified))
 }
 
 /// Finds the group of one v1 controller, or of v2 if `controller` is `None`.

@@ -108,16 +108,15 @@ impl CgroupMounts {
         let unified = group(None)?;
         if let Some(memory) = group(Some("memory"))? {
             let cpu = group(Some("cpuacct"))?.or_else(|| unified.clone());
-            let quota = group(Some("cpu"))?.or(unified);
-            return Ok(Some(Cgroups { memory, cpu, quota }));
+            let quota = group(Some("cpu"))?.or_else(|| unified.clone());
+            let huge_pages = group(Some("hugetlb"))?.or(unified);
+            return Ok(Some(Cgroups { memory, cpu, quota, huge_pages }));
         }
         if self.mounts.iter().any(|mount| serves(mount, Some("memory"))) {
             // v2 beside a v1 memory controller charges no memory
             return Ok(None);
         }
-        let whole =
-            |group: Cgroup| Cgroups { memory: group.clone(), cpu: Some(group.clone()), quota: Some(group) };
-        Ok(unified.map(whole))
+        Ok(unified.map(Cgroups::unified))
     }
 
     fn group(

@@ -11,8 +11,10 @@ use crate::kernel;
 /// The limits in force for a group. A limit that cannot be read counts as no limit, because limits are only reported.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CgroupLimits {
-    /// Smallest memory limit, bytes.
+    /// Smallest memory limit, bytes. v2 `memory.high` is one: the kernel kills nothing there, but holds a build that needs more.
     pub memory: Option<u64>,
+    /// Smallest memory limit at which the kernel kills, bytes.
+    pub killing: Option<u64>,
     /// Folder of the group with the smallest memory limit, if it is visible.
     pub limiting: Option<PathBuf>,
     /// Smallest CPU limit, cores.
@@ -24,20 +26,25 @@ pub struct CgroupLimits {
 impl CgroupLimits {
     /// Reads the limits in force for `groups`.
     pub fn read(groups: &Cgroups) -> Self {
-        let seen = groups
-            .memory
-            .and_ancestors()
-            .filter_map(|dir| Some((memory_limit(dir, groups.memory.version)?, dir)));
+        let (version, above) = (groups.memory.version, hierarchical_limit(&groups.memory));
+        let killing = groups.memory.and_ancestors().filter_map(|dir| memory_limit(dir, version));
+        let killing = killing.chain(above).min();
+        let seen = groups.memory.and_ancestors().filter_map(|dir| {
+            let limits = [
+                memory_limit(dir, version),
+                parse_memory_limit(&limit_text(dir, "memory.high").unwrap_or_default()),
+            ];
+            Some((limits.into_iter().flatten().min()?, dir))
+        });
         // if limits are equal, the nearest one is taken: its counters are about this build alone, those of groups above also about other
         // builds
         let smallest = seen.min_by_key(|&(bytes, _dir)| bytes);
-        let above = hierarchical_limit(&groups.memory);
         let memory = smallest.map(|(bytes, _dir)| bytes).into_iter().chain(above).min();
         let limiting =
             smallest.filter(|&(bytes, _dir)| Some(bytes) == memory).map(|(_bytes, dir)| dir.to_owned());
         let cpu = groups.quota.iter().flat_map(cpu_limits).min_by(|(a, _), (b, _)| a.total_cmp(b));
         let (cpu, throttling) = cpu.map(|(cores, dir)| (cores, dir.to_owned())).unzip();
-        Self { memory, limiting, cpu, throttling }
+        Self { memory, killing, limiting, cpu, throttling }
     }
 }
 
@@ -90,6 +97,18 @@ mod tests {
         assert!(limits.limiting.unwrap().ends_with("kubepods/pod1"));
         assert_eq!(limits.cpu, Some(4.0));
         assert!(limits.throttling.unwrap().ends_with("cgroup/kubepods"));
+    }
+
+    #[test]
+    fn memory_high_is_a_limit_that_kills_nothing() {
+        let fake = FakeKernel::v2("/pod/build");
+        fake.write("/sys/fs/cgroup/pod/memory.max", "8000000\n");
+        fake.write("/sys/fs/cgroup/pod/build/memory.high", "max\n");
+        let read = || CgroupLimits::read(&find(&fake.kernel(), "self").unwrap().unwrap());
+        assert_eq!((read().memory, read().killing), (Some(8_000_000), Some(8_000_000)));
+        fake.write("/sys/fs/cgroup/pod/memory.high", "7000000\n");
+        assert_eq!((read().memory, read().killing), (Some(7_000_000), Some(8_000_000)));
+        assert!(read().limiting.unwrap().ends_with("cgroup/pod"));
     }
 
     #[test]

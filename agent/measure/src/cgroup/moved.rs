@@ -224,7 +224,7 @@ impl MovedGroups {
             !own && self.members_of_build(cpu, &BTreeSet::new()).is_some()
         };
         let cpu = groups.cpu.as_ref().map(|cpu| self.whole_scope(cpu)).filter(is_elsewhere);
-        let groups = Cgroups { memory, cpu, quota: groups.quota.clone() };
+        let groups = Cgroups { memory, cpu, ..groups.clone() };
         let is_below = |known: &MovedGroup| known.groups.memory.dir.starts_with(&groups.memory.dir);
         if self.running.iter().filter(|known| !is_below(known)).count() >= MAX_RUNNING {
             self.note(&groups.memory, "too many such groups are in use");

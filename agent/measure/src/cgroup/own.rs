@@ -82,6 +82,9 @@ impl BuildCgroup {
             }
             None => None,
         };
+        if agent.huge_pages.as_ref().is_some_and(|group| group.dir == agent.memory.dir) {
+            self.groups.huge_pages = Some(self.groups.memory.clone());
+        }
         Ok(())
     }
 

@@ -97,6 +97,11 @@ pub(super) fn parse_field(text: &str, name: &str) -> Option<u64> {
     fields(text).find_map(|(found, number)| (found == name).then_some(number))
 }
 
+/// Number of charges that failed without reclaim, from v2 `memory.events`: at `memory.max` and at `memory.high`.
+pub(super) fn failed_charges(text: &str) -> Option<u64> {
+    Some(parse_field(text, "max")?.saturating_add(parse_field(text, "high").unwrap_or(0)))
+}
+
 /// Parses a memory limit; `None` for no limit. v2 writes `max` for no limit, v1 a number near 2^63; no machine has more than
 /// [`limits::MEMORY_BYTES`].
 pub(super) fn parse_memory_limit(text: &str) -> Option<u64> {
@@ -136,6 +141,12 @@ pub(super) struct MemoryStat {
     kernel_parts: u64,
     /// v2: network buffers, which `kernel` does not include.
     sock: u64,
+    /// v2: compressed bytes of swapped memory (zswap), which `kernel` includes.
+    zswap: u64,
+    /// v2: swapped memory that is also in memory again.
+    swap_cached: u64,
+    /// v1: memory in swap; v2 has it in a file of its own.
+    swap: u64,
     /// Page counters that are reported unchanged.
     pub(super) pages: PageCounters,
 }
@@ -153,13 +164,20 @@ impl MemoryStat {
         self.unevictable.saturating_sub(counted).min(self.file.saturating_sub(self.shmem))
     }
 
-    /// The need on v2: anonymous, shared and kernel memory, without the part that can be reclaimed.
+    /// Bytes of the build that are only in swap, in zswap or on a disk. `v2`: `memory.swap.current`, which includes what zswap holds.
+    pub(super) fn swapped(&self, v2: u64) -> u64 {
+        v2.saturating_sub(self.swap_cached).saturating_add(self.swap)
+    }
+
+    /// The need on v2 without swap: anonymous, shared and kernel memory, without the part that can be reclaimed.
     pub(super) fn need_v2(&self) -> u64 {
-        let kernel = self.kernel.map_or(self.kernel_parts, |all| all.saturating_sub(self.slab_reclaimable));
+        let kernel = self.kernel.map_or(self.kernel_parts, |all| {
+            all.saturating_sub(self.slab_reclaimable.saturating_add(self.zswap))
+        });
         self.anon + self.shmem + kernel + self.sock + self.unevictable_file()
     }
 
-    /// The need on v1 of the group and all groups below it. `kernel`: bytes of kernel memory; `tasks`: number of threads.
+    /// The need on v1, without swap, of the group and all groups below it. `kernel`: bytes of kernel memory; `tasks`: number of threads.
     ///
     /// v1 does not report which part of the kernel memory could be reclaimed (`memory.kmem.slabinfo` is empty since Linux 5.9): a build
     /// that opens 100,000 files seems to hold 140 MB, which the kernel can reclaim at any time. The part that cannot be reclaimed grows
@@ -209,6 +227,10 @@ fn parse_stat(text: &str, prefix: &str) -> MemoryStat {
             "kernel" => stat.kernel = Some(number),
             "slab_reclaimable" => stat.slab_reclaimable = number,
             "sock" => stat.sock = number,
+            "zswap" => stat.zswap = number,
+            // v1 no longer counts a swapped page as swap once it is in memory again
+            "swapcached" if prefix.is_empty() => stat.swap_cached = number,
+            "swap" => stat.swap = number,
             "kernel_stack" | "pagetables" | "percpu" | "slab_unreclaimable" => stat.kernel_parts += number,
             // before Linux 5.9, one counter included both kinds of refaults
             "workingset_refault" | "workingset_refault_file" | "workingset_refault_anon" => {

@@ -11,7 +11,7 @@ use super::{
     folder::members,
     limits::CgroupLimits,
     nested::{NestedCounts, NestedGroups},
-    parse::{MemoryStat, parse_field, parse_pressure_full, parse_stat_v1, parse_stat_v2},
+    parse::{MemoryStat, failed_charges, parse_field, parse_pressure_full, parse_stat_v1, parse_stat_v2},
 };
 use crate::{
     kernel::{Error, KeptFile},
@@ -52,7 +52,7 @@ impl CgroupReader {
 
     /// Reads all counters. They count from the creation of the group on.
     pub fn read(&mut self) -> Result<Reading, Error> {
-        let (size, stat) = self.memory.read(&mut self.buffer)?;
+        let (size, stat) = self.memory.read(&mut self.buffer, true)?;
         let mut reading = Reading { memory: size.memory, need: size.need, ..Reading::default() };
         (reading.pages, reading.major_faults) = (stat.pages, stat.major_faults());
         self.counters.read(&mut reading, &mut self.buffer);
@@ -62,7 +62,7 @@ impl CgroupReader {
 
     /// Reads only the memory files.
     pub fn read_size(&mut self) -> Result<MemorySize, Error> {
-        Ok(self.memory.read(&mut self.buffer)?.0)
+        Ok(self.memory.read(&mut self.buffer, false)?.0)
     }
 }
 
@@ -79,6 +79,10 @@ struct MemoryFiles {
     /// Number of threads in the group when they were last counted, without groups below.
     tasks_here: u64,
     tasks_below: u64,
+    /// v2: the file with the bytes in swap; v1 has them in `stat`.
+    swap: Option<KeptFile>,
+    /// v2: bytes in swap at the last reading.
+    swap_bytes: u64,
 }
 
 impl MemoryFiles {
@@ -92,10 +96,22 @@ impl MemoryFiles {
         };
         let (Some(usage), Some(stat)) = (usage, open("memory.stat")?) else { return Ok(None) };
         let (kernel, tasks) = (v1("memory.kmem.usage_in_bytes")?, v1("tasks")?);
-        Ok(Some(Self { version, usage, stat_file: stat, kernel, tasks, tasks_here: 0, tasks_below: 0 }))
+        let swap = if version == CgroupVersion::V2 { open("memory.swap.current")? } else { None };
+        Ok(Some(Self {
+            version,
+            usage,
+            stat_file: stat,
+            kernel,
+            tasks,
+            tasks_here: 0,
+            tasks_below: 0,
+            swap,
+            swap_bytes: 0,
+        }))
     }
 
-    fn read(&mut self, buffer: &mut Vec<u8>) -> Result<(MemorySize, MemoryStat), Error> {
+    /// Reads the memory. `whole`: also reads swap if there was none before.
+    fn read(&mut self, buffer: &mut Vec<u8>, whole: bool) -> Result<(MemorySize, MemoryStat), Error> {
         // `stat` is read first: if the build grows between the two reads, usage is larger, so the need is not above it
         let (need, stat) = match self.version {
             CgroupVersion::V2 => {
@@ -109,7 +125,11 @@ impl MemoryFiles {
             }
         };
         let memory = self.usage.read_number(buffer)?;
-        Ok((MemorySize { memory, need: need.min(memory) }, stat))
+        if whole || self.swap_bytes > 0 {
+            self.swap_bytes = self.swap.as_ref().and_then(|file| file.read_number(buffer).ok()).unwrap_or(0);
+        }
+        let need = need.min(memory).saturating_add(stat.swapped(self.swap_bytes));
+        Ok((MemorySize { memory, need }, stat))
     }
 
     /// Number of threads of a v1 group and the groups below it. They are counted again only if their number matters for the need.
@@ -212,7 +232,7 @@ impl CounterFiles {
             reading.oom_kill = parse_field(text, "oom_kill");
             if self.version == CgroupVersion::V2 {
                 reading.oom_group_kill = parse_field(text, "oom_group_kill");
-                reading.reclaim_failures = parse_field(text, "max");
+                reading.reclaim_failures = failed_charges(text);
                 reading.limit_hits = parse_field(text, "oom");
             }
         }

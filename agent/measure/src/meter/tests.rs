@@ -28,6 +28,41 @@ fn what_others_hold_in_a_shared_group_is_not_taken_for_the_build() {
     assert_eq!(source(&format!("{own}\n77\n"), 2_000), Source::CgroupV2);
     assert_eq!(source(&format!("{own}\n77\n"), 20_000), Source::ProcessTree);
     assert_eq!(source("0\n", 0), Source::ProcessTree, "the need of a hidden process is not known");
+    let hidden = nix::unistd::getppid();
+    assert_eq!(
+        source(&format!("{own}\n{hidden}\n"), 0),
+        Source::ProcessTree,
+        "nor of one that /proc does not show"
+    );
+    assert_eq!(source(&format!("{own}\n{}\n", i32::MAX), 0), Source::CgroupV2, "it has ended");
+}
+
+#[test]
+fn others_that_come_later_are_not_the_build() {
+    let own = std::process::id().cast_signed();
+    for (late, anon_kib) in [(78, 90_000), (78, 1_000), (0, 0)] {
+        let fake = FakeKernel::v2("/build");
+        let group = |file: &str, text: String| fake.write(&format!("/sys/fs/cgroup/build/{file}"), &text);
+        group("memory.current", "900000000\n".to_owned());
+        group("memory.stat", "anon 30000000\n".to_owned());
+        fake.process([own, 1, own], [0; 4], 5_000);
+        let mut meter = Meter::prepare(&fake.kernel(), "01", None);
+        meter.run_inside(|| fake.process([77, own, own], [0; 4], 20_000));
+        group("cgroup.procs", format!("{own}\n77\n"));
+        assert_eq!((meter.read().unwrap().need, meter.unmeasured()), (30_000_000, None));
+        if late > 0 {
+            fake.process([late, 1, late], [0; 4], anon_kib);
+        }
+        group("cgroup.procs", format!("{own}\n77\n{late}\n"));
+        group("memory.stat", "anon 80000000\n".to_owned());
+        let is_shared = anon_kib != 1_000;
+        let expected = if is_shared { 20_008 << 10 } else { 80_000_000 };
+        assert_eq!(meter.read_size().unwrap().need, expected, "{late} {anon_kib}: at once, as the need grew");
+        let reading = meter.read().unwrap();
+        assert_eq!((reading.need, reading.oom_kill.is_none()), (expected, is_shared), "{late} {anon_kib}");
+        let what = meter.unmeasured().map(|(what, _text)| what);
+        assert_eq!(what, is_shared.then_some(PartlyMeasured::SharedCgroup), "{late} {anon_kib}");
+    }
 }
 
 #[test]

@@ -17,6 +17,7 @@ use std::{
     time::Duration,
 };
 
+use super::kib_field;
 use crate::{clock::thread_cpu_time, kernel};
 
 /// Resident bytes of a process from which `smaps_rollup` is read: the many small tools of a build share little. This is an estimate.
@@ -24,9 +25,10 @@ const MIN_ROLLUP_BYTES: u64 = 4 << 20;
 /// CPU time that each reading spends on renewing shares that are still valid: ten readings a second then take 1 % of a core.
 const READING_TIME: Duration = Duration::from_millis(1);
 
-/// Resident bytes of one process, by kind.
+/// Bytes of one process, by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ResidentMemory {
+    /// With what is in swap, which is still needed.
     pub(super) anonymous: u64,
     pub(super) shared: u64,
     /// Bytes that the kernel can read from a file again.
@@ -34,6 +36,14 @@ pub(super) struct ResidentMemory {
 }
 
 impl ResidentMemory {
+    /// The bytes in a text of `/proc/PID/status`.
+    pub(super) fn of_status(status: &str) -> Self {
+        let bytes = |name| kib_field(status, name).unwrap_or(0);
+        let (resident, anonymous, shared) = (bytes("VmRSS:"), bytes("RssAnon:"), bytes("RssShmem:"));
+        let file = resident.saturating_sub(anonymous.saturating_add(shared));
+        Self { anonymous: anonymous.saturating_add(bytes("VmSwap:")), shared, file }
+    }
+
     fn total(self) -> u64 {
         self.anonymous.saturating_add(self.shared).saturating_add(self.file)
     }
@@ -164,13 +174,9 @@ impl SharedPages {
 
 fn read_rollup(folder: &Path) -> Option<ResidentMemory> {
     let rollup = kernel::read(&folder.join("smaps_rollup")).ok()??;
-    let bytes = |name: &str| {
-        let kib = rollup.lines().find_map(|line| line.strip_prefix(name))?;
-        let kib: u64 = kib.split_whitespace().next()?.parse().ok()?;
-        Some(kib.saturating_mul(1024))
-    };
+    let bytes = |name| kib_field(&rollup, name);
     Some(ResidentMemory {
-        anonymous: bytes("Pss_Anon:")?,
+        anonymous: bytes("Pss_Anon:")?.saturating_add(bytes("SwapPss:").unwrap_or(0)),
         shared: bytes("Pss_Shmem:")?,
         file: bytes("Pss_File:")?,
     })

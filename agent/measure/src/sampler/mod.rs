@@ -41,10 +41,6 @@ use crate::{
     reading::{MemorySize, Reading},
 };
 
-/// Name, in place of a service, for a cgroup in which a part of the build ran and was not measured. The server learns nothing from the need
-/// of such an attempt.
-const ANOTHER_CGROUP: &str = "another-cgroup";
-
 /// Samples one build from its start to its end.
 #[derive(Debug)]
 pub struct Sampler {
@@ -76,8 +72,8 @@ pub struct Measured {
     pub phases: Vec<Phase>,
     /// The highest need in each of at most 120 equal parts of the build, bytes.
     pub curve: Vec<u64>,
-    /// The service that did the build's work elsewhere, if one did; `another-cgroup` if a part of the build ran in a cgroup that could not
-    /// be measured.
+    /// The service that did the build's work elsewhere, if one did, else the name of what kept the numbers from being exact. The server
+    /// learns nothing from the need of such an attempt.
     pub offloaded_to: Option<&'static str>,
     /// The meter, which the caller must close.
     pub meter: Meter,
@@ -178,6 +174,7 @@ impl Sampler {
     /// Takes the last reading, after the end of the command.
     pub fn finish(mut self) -> Measured {
         let now = self.start.elapsed();
+        self.meter.look_at_end();
         let last = self.close_row(now);
         Measured {
             last,
@@ -187,7 +184,7 @@ impl Sampler {
             offloaded_to: self
                 .offload
                 .service()
-                .or_else(|| self.meter.unmeasured().map(|_part| ANOTHER_CGROUP)),
+                .or_else(|| self.meter.unmeasured().map(|(what, _text)| what.name())),
             meter: self.meter,
         }
     }
@@ -209,7 +206,7 @@ impl Sampler {
         let Some(reading) = self.meter.read() else { return false };
         self.add_size(now, MemorySize { memory: reading.memory, need: reading.need });
         if self.counters.add(&reading) {
-            let limit = self.meter.limits().memory;
+            let limit = self.meter.limits().killing;
             if let Some(need) = limit.and_then(|limit| self.counters.need_at_kill(limit)) {
                 // this need is not put in the sample, because the series has only needs that were read
                 self.add_need(now, need);
@@ -219,8 +216,8 @@ impl Sampler {
         if let Some(evidence) = self.starvation.add(now, &reading) {
             self.starved_notice.put_notice(|| starving_notice(&evidence));
         }
-        if let Some(part) = self.meter.unmeasured() {
-            self.unmeasured_notice.put_notice(|| part.to_owned());
+        if let Some((_what, text)) = self.meter.unmeasured() {
+            self.unmeasured_notice.put_notice(|| text.to_owned());
             self.counters.note_unmeasured();
         }
         true

@@ -124,7 +124,12 @@ fn evidence(limit: u64, from: &Reading, to: &Reading, length: Duration) -> Optio
     let thrashes = comes_back
         && reaches(to.need, THRASHED_NEED_PERCENT)
         && stalled_percent.is_some_and(|percent| percent >= THRASHED_PERCENT);
-    let starved = at_limit && (thrashes || (squeezed && (stalled || (busy && waits))));
+    // only `memory.high` lets a build exceed it, and then holds it; a kernel without pressure counters shows no more than that
+    let held = stalled_percent.is_none()
+        && to.memory > limit
+        && to.need > limit
+        && failures.is_some_and(|count| count > 0);
+    let starved = at_limit && (thrashes || held || (squeezed && (stalled || (busy && waits))));
     starved.then_some(StarvationEvidence { limit, need: to.need, failures, major_faults, stalled_percent })
 }
 

@@ -59,6 +59,7 @@ async fn a_build_that_only_waits_for_docker_is_done_elsewhere_and_one_that_works
     let of = async |program: &str, cpu_share: u128| {
         let fake = FakeKernel::v2("/build");
         fake.write(&format!("{GROUP}/cgroup.procs"), "7\n");
+        fake.write("/proc/7/status", "Name:\tx\n");
         fake.write("/proc/7/comm", &format!("{program}\n"));
         let (_, sampler) = sampled(&fake, 6_000, Duration::from_secs(1), |ms| {
             fake.write(&format!("{GROUP}/cpu.stat"), &format!("usage_usec {}\n", ms * 10 * cpu_share));

@@ -83,18 +83,47 @@ pub fn unseen_note(summary: &Summary) -> Option<&'static str> {
     )
 }
 
-/// The value of `offloaded_to` for an attempt with a part in a cgroup that the agent could not measure.
-const ANOTHER_CGROUP: &str = "another-cgroup";
+/// What keeps the numbers of an attempt from being exact, apart from a service that did its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartlyMeasured {
+    /// A part of the build ran in a cgroup that the agent could not measure.
+    AnotherCgroup,
+    /// Other processes ran in the cgroup that the build was measured by.
+    SharedCgroup,
+    /// A process may be a daemon of the build, and was not measured.
+    LostDaemon,
+}
+
+impl PartlyMeasured {
+    /// The value of `offloaded_to` for such an attempt.
+    pub const fn name(self) -> &'static str {
+        self.words().0
+    }
+
+    /// The name, and a clause about the attempt.
+    const fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::AnotherCgroup => {
+                ("another-cgroup", "a part of the build ran in another cgroup, which was not measured")
+            }
+            Self::SharedCgroup => (
+                "shared-cgroup",
+                "its cgroup was shared with other processes, so this is at most what it used",
+            ),
+            Self::LostDaemon => ("lost-daemon", "a daemon that it may have started was not measured"),
+        }
+    }
+}
 
 /// Words for where the work of an attempt was done, if not where it was measured: `docker ran the work outside what was measured`.
 pub fn offloaded_note(summary: &Summary) -> Option<String> {
-    match &*clean(&summary.offloaded_to) {
-        "" => None,
-        ANOTHER_CGROUP => {
-            Some("a part of the build ran in another cgroup, which was not measured".to_owned())
-        }
-        service => Some(format!("{service} ran the work outside what was measured")),
+    let name = clean(&summary.offloaded_to);
+    let partly = [PartlyMeasured::AnotherCgroup, PartlyMeasured::SharedCgroup, PartlyMeasured::LostDaemon];
+    if let Some((_name, clause)) = partly.map(PartlyMeasured::words).into_iter().find(|(own, _)| *own == name)
+    {
+        return Some(clause.to_owned());
     }
+    (!name.is_empty()).then(|| format!("{name} ran the work outside what was measured"))
 }
 
 /// A sentence that names the service that did the work, and what follows from that.

@@ -37,6 +37,26 @@ fn a_need_that_processes_show_says_so_and_what_it_leaves_out() {
 }
 
 #[test]
+fn an_inexact_attempt_says_why() {
+    let of = |name: &str| {
+        let summary = Summary { offloaded_to: name.to_owned(), ..Summary::default() };
+        offloaded_sentence(&summary).unwrap_or_default()
+    };
+    assert_eq!(of(""), "");
+    for (name, words) in [
+        ("docker", "docker ran the work outside"),
+        (PartlyMeasured::AnotherCgroup.name(), "in another cgroup, which was not measured: nothing"),
+        (
+            PartlyMeasured::SharedCgroup.name(),
+            "shared with other processes, so this is at most what it used: nothing",
+        ),
+        (PartlyMeasured::LostDaemon.name(), "daemon that it may have started was not measured: nothing"),
+    ] {
+        assert!(of(name).contains(words), "{name}: {}", of(name));
+    }
+}
+
+#[test]
 fn what_was_not_measured_is_not_known() {
     let nothing = Summary { wall_ms: 5000, need_mean_bytes: Some(0), ..Summary::default() };
     assert_eq!((need(&nothing), mean_need(&nothing), memory_peak(&nothing)), (None, None, None));

@@ -97,7 +97,7 @@ fn a_group_with_processes_of_others_is_not_counted_and_the_log_says_so() {
         group(&fake, path, [70_000, 90_000, 4_000, 2], procs);
         assert_eq!(next_look(&mut meter), alone);
     }
-    let notice = meter.unmeasured().unwrap();
+    let (_what, notice) = meter.unmeasured().unwrap();
     assert!(notice.contains("/shared") && notice.contains("not measured"), "{notice}");
 }
 
@@ -139,7 +139,7 @@ fn a_group_that_cannot_be_read_is_named() {
     fake.write(&format!("/sys/fs/cgroup{SCOPE}/cgroup.type"), "domain\n");
     process(&fake, 102, 101, SCOPE);
     next_look(&mut meter);
-    let notice = meter.unmeasured().unwrap();
+    let (_what, notice) = meter.unmeasured().unwrap();
     assert!(notice.contains(SCOPE) && notice.contains("cannot be read"), "{notice}");
 }
 
@@ -181,7 +181,7 @@ fn a_process_that_ends_is_not_taken_for_one_that_moved_to_the_root_group() {
     next_look(&mut meter);
     assert_eq!(meter.unmeasured(), None, "it may just be ending");
     next_look(&mut meter);
-    assert!(meter.unmeasured().unwrap().contains("the cgroup /,"), "{:?}", meter.unmeasured());
+    assert!(meter.unmeasured().unwrap().1.contains("the cgroup /,"), "{:?}", meter.unmeasured());
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn a_group_that_others_join_is_given_up_and_keeps_what_it_counted() {
     group(&fake, SCOPE, [90_000, 90_000, 20_000, 0], "102\n200\n");
     let given_up = meter.read().unwrap();
     assert_eq!((given_up.need, given_up.cpu_usec), (alone.need, alone.cpu_usec + 9_000));
-    assert!(meter.unmeasured().unwrap().contains(SCOPE), "{:?}", meter.unmeasured());
+    assert!(meter.unmeasured().unwrap().1.contains(SCOPE), "{:?}", meter.unmeasured());
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn at_most_32_groups_are_measured_at_a_time() {
         group(&fake, &path, [1_000, 1_000, 10, 0], &format!("{pid}\n"));
     }
     assert_eq!(next_look(&mut meter).need, alone.need + 32_000);
-    assert!(meter.unmeasured().unwrap().contains("too many such groups"), "{:?}", meter.unmeasured());
+    assert!(meter.unmeasured().unwrap().1.contains("too many such groups"), "{:?}", meter.unmeasured());
 }
 
 #[test]

@@ -46,6 +46,26 @@ fn v2_is_read_whole() {
 }
 
 #[test]
+fn swapped_memory_is_need_and_counts_once() {
+    let v2 = "anon 1000\nkernel 700\nslab_reclaimable 200\nzswap 300\nzswapped 4000\nswapcached 50\n";
+    for (fake, group, stat, need) in [
+        (FakeKernel::v2("/build"), "/build", v2, 1000 + 200 + 90_000 - 50),
+        (
+            FakeKernel::hybrid("/build", "/"),
+            "/memory/build",
+            "swap 1\ntotal_rss 1000\ntotal_swap 70000\n",
+            71_500,
+        ),
+    ] {
+        fake.write(&format!("/sys/fs/cgroup{group}/memory.stat"), stat);
+        fake.write(&format!("/sys/fs/cgroup{group}/memory.swap.current"), "90000\n");
+        let mut reader = reader(&fake);
+        assert_eq!(reader.read().unwrap().need, need, "{group}");
+        assert_eq!(reader.read_size().unwrap(), MemorySize { memory: 10_000, need }, "{group}");
+    }
+}
+
+#[test]
 fn v1_is_read_whole() {
     let mut reader = reader(&FakeKernel::hybrid("/build", "/jobs/7"));
     let expected = Reading {

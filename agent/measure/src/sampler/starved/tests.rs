@@ -47,6 +47,24 @@ fn thrashing_compiles_are_starved_from_the_second_row_on() {
 }
 
 #[test]
+fn a_build_held_at_memory_high_is_starved() {
+    let at = |seconds: u64, stall_usec: Option<u64>| Reading {
+        memory: LIMIT + 9_000_000,
+        need: LIMIT + 4_000_000,
+        reclaim_failures: Some(seconds * 30),
+        memory_stall_usec: stall_usec.map(|usec| usec * seconds),
+        ..Reading::default()
+    };
+    for (stall_usec, starved) in [(Some(970_000), 3000), (None, 3000), (Some(10_000), 0)] {
+        let mut watch = Starvation::new(Some(LIMIT), at(0, stall_usec));
+        for seconds in 1..=3 {
+            watch.add(Duration::from_secs(seconds), &at(seconds, stall_usec));
+        }
+        assert_eq!(watch.starved_ms(), Some(starved), "{stall_usec:?}");
+    }
+}
+
+#[test]
 fn builds_that_only_fill_their_limit_are_not_starved() {
     for healthy in [(110, 30, 2, 88), (37_000, 100_000, 0, 2), (69_000, 110_000, 0, 88), (0, 0, 900, 99)] {
         assert_eq!(run(&[healthy; 5], 10_000).last(), Some(&Some(0)), "{healthy:?}");
