@@ -1,6 +1,8 @@
 //! Measures one build. Of these ways, the first one that works on the machine is used: a cgroup of the build's own, the cgroup that the
 //! agent is in, the process tree. If none works, nothing is measured. A measurement that fails never fails the build.
 
+use std::path::PathBuf;
+
 use plimsoll_proto::{figures, v1::Source};
 
 use crate::{
@@ -8,7 +10,6 @@ use crate::{
         self, BuildCgroup, CgroupLimits, CgroupReader, CgroupVersion, Cgroups, MIN_LIMIT_BYTES, MovedGroups,
     },
     kernel::{Error, Kernel},
-    offload::ServicePrograms,
     proctree::{self, ProcessTree},
     reading::{MemorySize, Reading},
 };
@@ -250,14 +251,12 @@ impl Meter {
         self.log_failure(size)
     }
 
-    /// Programs in the build that have their work done elsewhere, as counted at the last reading.
-    pub fn service_programs(&self) -> ServicePrograms {
+    /// Ids of the build's processes at the last reading, and the folder that shows them.
+    pub fn processes(&self) -> (PathBuf, Vec<i32>) {
         match &self.source {
-            MeterSource::Group(reader, _cpu) => {
-                ServicePrograms::among_processes(&self.kernel.path("/proc"), reader.members())
-            }
-            MeterSource::Tree(tree) => tree.service_programs(),
-            MeterSource::Nothing => ServicePrograms::default(),
+            MeterSource::Group(reader, _cpu) => (self.kernel.path("/proc"), reader.members()),
+            MeterSource::Tree(tree) => tree.processes(),
+            MeterSource::Nothing => Default::default(),
         }
     }
 

@@ -25,7 +25,6 @@ use procfs::{
 use self::shares::{ResidentMemory, SeenProcess, SharedPages};
 use crate::{
     kernel::{self, Error, Kernel},
-    offload::ServicePrograms,
     reading::Reading,
 };
 
@@ -172,9 +171,9 @@ impl ProcessTree {
         reading
     }
 
-    /// Programs that have their work done elsewhere, at the last reading.
-    pub fn service_programs(&self) -> ServicePrograms {
-        ServicePrograms::among_processes(&self.proc, self.pids.iter().copied())
+    /// Ids of the processes of the last reading, and the folder that shows them.
+    pub fn processes(&self) -> (PathBuf, Vec<i32>) {
+        (self.proc.clone(), self.pids.clone())
     }
 
     fn read_resident(&self, pid: i32) -> ProcResult<ResidentMemory> {

@@ -20,7 +20,7 @@ pub use asked::{
     no_ask_words,
 };
 pub use source::{
-    BY_PROCESSES, IncompleteNeed, MARK_NOTE, attempts_note, mark, marked_need_cell, need_note,
+    BY_PROCESSES, IncompleteNeed, MARK_NOTE, OPEN_CONNECTION, attempts_note, mark, marked_need_cell, need_note,
     offloaded_note, offloaded_sentence, unseen_note,
 };
 

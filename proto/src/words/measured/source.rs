@@ -85,6 +85,8 @@ pub fn unseen_note(summary: &Summary) -> Option<&'static str> {
 
 /// The value of `offloaded_to` for an attempt with a part in a cgroup that the agent could not measure.
 const ANOTHER_CGROUP: &str = "another-cgroup";
+/// The value of `offloaded_to` for an attempt that did almost nothing where it was measured, and held a connection to another program.
+pub const OPEN_CONNECTION: &str = "open-connection";
 
 /// Words for where the work of an attempt was done, if not where it was measured: `docker ran the work outside what was measured`.
 pub fn offloaded_note(summary: &Summary) -> Option<String> {
@@ -93,6 +95,10 @@ pub fn offloaded_note(summary: &Summary) -> Option<String> {
         ANOTHER_CGROUP => {
             Some("a part of the build ran in another cgroup, which was not measured".to_owned())
         }
+        OPEN_CONNECTION => Some(
+            "it used under 1 % of a core and held a connection open, so its work was probably done outside what was measured"
+                .to_owned(),
+        ),
         service => Some(format!("{service} ran the work outside what was measured")),
     }
 }
