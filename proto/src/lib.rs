@@ -28,6 +28,7 @@ mod named_enum;
 pub mod own_files;
 pub mod quantity;
 pub mod spack;
+pub mod unpack;
 pub mod words;
 
 pub use words::{

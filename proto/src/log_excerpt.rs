@@ -10,7 +10,7 @@ use std::{
 use memchr::memchr2;
 use regex::bytes::Regex;
 
-use crate::limits;
+use crate::{limits, unpack::unpacked};
 
 /// Marks the start of an excerpt: the lines after it are single lines from anywhere in the log.
 pub const LINES_MARK: &str = "[plimsoll: lines from above the end of the log]\n";
@@ -37,7 +37,7 @@ static LOOKS_LIKE_ERROR: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"|verify|is needed by|killed:? [0-9]+|segmentation fault|crashed|stop|needed|not all|no more|is full|unresponsive|reached|no longer|tainted|locked|(?:un|de)registered",
         r"|disappeared|disconnected|last contact|interruption|permitted|timed_out|(?:was|been) deleted|at 100 ?%|heard from|rebooted|heartbeats?|reclaimed|drained|preemptible",
         r"|more than its|more (?:recent|memory than)|no (?:progress|output|activity)|closed the|answered [45][0-9][0-9]|shorter than|seats|(?:ended|stopped) by|holds the lock|used (?:up )?all|lacks|ran out of|on request)(?:[^A-Za-z0-9_/.-]|\.\s|[.:]?$|: )|[a-z](?:Error|Exception|Failure|Disconnected|BadZipFile)\b",
-        r"|\bE[A-Z]{4,12}\b|\bSSL_ERROR|bad_alloc|oom-killer|OOM_?Killed|NoExecute|spot/instance-action|e3b0c44298fc1c14|da39a3ee5e6b4b0d|d41d8cd98f00b204|cf83e1357eefb8bd|^! [A-Z]|^e: |^-- [A-Z][A-Z ]+ -{3}|^See <|\*\*\* "
+        r"|\bE[A-Z]{4,12}\b|\bSSL_ERROR|bad_alloc|oom-killer|OOM_?Killed|OUT_OF_ME|NoExecute|spot/instance-action|e3b0c44298fc1c14|da39a3ee5e6b4b0d|d41d8cd98f00b204|cf83e1357eefb8bd|^! [A-Z]|^e: |^-- [A-Z][A-Z ]+ -{3}|^See <|\*\*\* "
     ))
     .ok()
 });
@@ -75,9 +75,10 @@ impl LogExcerpt {
         }
     }
 
-    /// Adds a log to its end.
-    /// Errors: it cannot be read.
-    pub fn read_all(&mut self, mut log: impl Read) -> io::Result<()> {
+    /// Adds a log to its end. One that is packed is [unpacked].
+    /// Errors: it cannot be read or unpacked.
+    pub fn read_all(&mut self, log: impl Read) -> io::Result<()> {
+        let mut log = unpacked(log)?;
         let mut piece = vec![0; PIECE_BYTES];
         loop {
             match log.read(&mut piece) {

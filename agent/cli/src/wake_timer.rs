@@ -38,7 +38,8 @@ impl WakeTimer {
             if left.is_zero() {
                 return;
             }
-            let Some(timer) = self.timer.as_ref().filter(|timer| self.set_to == Some(due) || set(timer, left))
+            let Some(timer) =
+                self.timer.as_ref().filter(|timer| self.set_to == Some(due) || set(timer, left))
             else {
                 return sleep_until(due).await;
             };

@@ -3,6 +3,8 @@
 
 mod shared;
 
+use std::path::PathBuf;
+
 use plimsoll_proto::{figures, measured::PartlyMeasured, v1::Source};
 
 use self::shared::SharedGroup;
@@ -12,7 +14,6 @@ use crate::{
     },
     huge_pages::HugePages,
     kernel::{Error, Kernel},
-    offload::ServicePrograms,
     proctree::{self, OTHER_PROCESSES_BYTES, OwnEntry, ProcessTree},
     reading::{MemorySize, Reading},
 };
@@ -320,14 +321,11 @@ impl Meter {
         self.log_failure(size.map(|size| MemorySize { need: size.need.saturating_add(huge_pages), ..size }))
     }
 
-    /// Programs in the build that have their work done elsewhere, as counted at the last reading.
-    pub fn service_programs(&self) -> ServicePrograms {
+    /// Ids of the build's processes at the last reading, and the folder that shows them.
+    pub fn processes(&self) -> (PathBuf, Vec<i32>) {
         match &self.source {
-            MeterSource::Tree(tree) => tree.service_programs(),
-            other => {
-                let pids = other.visible_pids(self.own_entry);
-                ServicePrograms::among_processes(&self.kernel.path("/proc"), pids)
-            }
+            MeterSource::Tree(tree) => tree.processes(),
+            other => (self.kernel.path("/proc"), other.visible_pids(self.own_entry)),
         }
     }
 

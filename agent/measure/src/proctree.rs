@@ -32,7 +32,6 @@ use self::{
 };
 use crate::{
     kernel::{self, Error, Kernel},
-    offload::ServicePrograms,
     reading::Reading,
 };
 
@@ -243,9 +242,9 @@ impl ProcessTree {
         &self.pids
     }
 
-    /// Programs that have their work done elsewhere, at the last reading.
-    pub fn service_programs(&self) -> ServicePrograms {
-        ServicePrograms::among_processes(&self.proc, self.pids.iter().copied())
+    /// Ids of the processes of the last reading, and the folder that shows them.
+    pub fn processes(&self) -> (PathBuf, Vec<i32>) {
+        (self.proc.clone(), self.pids.clone())
     }
 
     fn own_waited_ticks(&self) -> ProcResult<u64> {

@@ -12,7 +12,6 @@
 //! This is a library: the server's commands read the options and the operator's files, and print the results. Begin with [`import`].
 
 pub mod classify;
-mod gzip;
 pub mod import;
 pub mod replay;
 pub mod simulate;

@@ -83,7 +83,7 @@ pub(super) struct ShouldRetryArgs {
     /// Signal that ended the command.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..=64))]
     signal: Option<i32>,
-    /// Log of the attempt. Of a long one its errors and its end are sent. `-` reads standard input.
+    /// Log of the attempt, plain, gzip or zstd. Of a long one its errors and its end are sent. `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// GitLab's failure reason.

@@ -9,12 +9,19 @@
 //! own processes does not count as done elsewhere either, because its work is measured.
 //!
 //! A build is not detected if its clients only poll: a client must run while the work is done.
+//!
+//! Of clients that are not known by name, the work is suspected to be elsewhere ([`PartlyMeasured::OpenConnection`]) if the build used less than 1 % of a
+//! core over its whole time, and held a connection to another program for at least half of it. Connections are looked for rarely, and only
+//! while the build is so idle.
 
+pub mod connections;
 mod programs;
 #[cfg(test)]
 mod tests;
 
 use std::{thread, time::Duration};
+
+use plimsoll_proto::measured::PartlyMeasured;
 
 pub use self::programs::ServicePrograms;
 use self::programs::{SERVICES, Service};
@@ -34,6 +41,13 @@ const STEP: Duration = Duration::from_millis(250);
 /// counting takes 1 % of one core.
 const MIN_IDLE_FACTOR: u32 = 99;
 
+/// A build that used less than one part in so many of a core, over its whole time, did no work here.
+const IDLE_PARTS: u128 = 100;
+/// CPU time in microseconds that such a build may use at its start, when it is not yet decided: a client of a large program starts in less.
+const START_USEC: u128 = 1_000_000;
+/// Connections are looked for again after this part of the time so far: some 40 times in the first hour.
+const CONNECTION_PAUSE: u32 = 4;
+
 /// Sums up the counts of service clients in one build.
 #[derive(Debug)]
 pub(crate) struct OffloadWatch {
@@ -44,6 +58,15 @@ pub(crate) struct OffloadWatch {
     seen: Duration,
     last: Duration,
     last_usec: u64,
+    next: Duration,
+    connections: ConnectionTime,
+}
+
+/// The time for which an idle build held a connection.
+#[derive(Debug, Clone, Copy, Default)]
+struct ConnectionTime {
+    held: Duration,
+    last: Duration,
     next: Duration,
 }
 
@@ -63,6 +86,7 @@ impl OffloadWatch {
             last: Duration::ZERO,
             last_usec: 0,
             next: Duration::ZERO,
+            connections: ConnectionTime::default(),
         }
     }
 
@@ -95,13 +119,34 @@ impl OffloadWatch {
         self.next = now.saturating_add(STEP.max(cost.saturating_mul(MIN_IDLE_FACTOR)));
     }
 
-    /// The service that did the work of the build for most of the time; `None` if none did.
-    pub(crate) fn service(&self) -> Option<&'static str> {
+    /// Whether it is time to look for connections, of a build that used `cpu_usec` until `now`.
+    pub(crate) fn is_connection_due(&self, now: Duration, cpu_usec: u64) -> bool {
+        now >= self.connections.next && u128::from(cpu_usec) < now.as_micros() / IDLE_PARTS + START_USEC
+    }
+
+    /// Adds a look for connections at `now` that took `cost` of CPU time.
+    pub(crate) fn add_connection(&mut self, now: Duration, is_held: bool, cost: Duration) {
+        let time = &mut self.connections;
+        if is_held {
+            time.held += now.saturating_sub(time.last);
+        }
+        time.last = now;
+        time.next =
+            now.saturating_add(STEP.max(now / CONNECTION_PAUSE).max(cost.saturating_mul(MIN_IDLE_FACTOR)));
+    }
+
+    /// The service that did the work of the build for most of the time; [`PartlyMeasured::OpenConnection`] if none did, and that is suspected of an unknown
+    /// one; else `None`. The build ended at `now` and used `cpu_usec`.
+    pub(crate) fn service(&self, now: Duration, cpu_usec: u64) -> Option<&'static str> {
         let least = self.seen.mul_f64(MIN_SHARE);
         let counts = |(_, time): &(&Service, &ServiceTime)| {
             !time.has_daemon && !time.elsewhere.is_zero() && time.elsewhere >= least
         };
         let found = SERVICES.iter().zip(&self.services).filter(counts);
-        found.max_by_key(|(_, time)| time.elsewhere).map(|(service, _)| service.name)
+        let named = found.max_by_key(|(_, time)| time.elsewhere).map(|(service, _)| service.name);
+        let is_idle = u128::from(cpu_usec) * IDLE_PARTS < now.as_micros();
+        let held = self.connections.held;
+        let is_suspected = is_idle && !held.is_zero() && held >= now.mul_f64(MIN_SHARE);
+        named.or_else(|| is_suspected.then(|| PartlyMeasured::OpenConnection.name()))
     }
 }

@@ -37,7 +37,7 @@ use self::{
 use crate::{
     clock::thread_cpu_time,
     meter::Meter,
-    offload::OffloadWatch,
+    offload::{OffloadWatch, ServicePrograms, connections},
     reading::{MemorySize, Reading},
 };
 
@@ -136,10 +136,15 @@ impl Sampler {
     }
 
     fn look_for_services(&mut self, now: Duration) {
-        let before = thread_cpu_time();
-        let programs = self.meter.service_programs();
-        let cost = thread_cpu_time().saturating_sub(before);
-        self.offload.add(now, self.counters.cpu_usec(), &programs, cost);
+        let (before, cpu_usec) = (thread_cpu_time(), self.counters.cpu_usec());
+        let (proc, pids) = self.meter.processes();
+        let programs = ServicePrograms::among_processes(&proc, pids.iter().copied());
+        let counted = thread_cpu_time();
+        self.offload.add(now, cpu_usec, &programs, counted.saturating_sub(before));
+        if self.offload.is_connection_due(now, cpu_usec) {
+            let is_held = connections::reach_outside(&proc, &pids);
+            self.offload.add_connection(now, is_held, thread_cpu_time().saturating_sub(counted));
+        }
     }
 
     /// Begins a phase of the build, and ends the previous phase. Takes a reading at once, so that the CPU time is exact.
@@ -183,7 +188,7 @@ impl Sampler {
             curve: self.curve.finish(),
             offloaded_to: self
                 .offload
-                .service()
+                .service(now, self.counters.cpu_usec())
                 .or_else(|| self.meter.unmeasured().map(|(what, _text)| what.name())),
             meter: self.meter,
         }

@@ -61,6 +61,9 @@ async fn a_build_that_only_waits_for_docker_is_done_elsewhere_and_one_that_works
         fake.write(&format!("{GROUP}/cgroup.procs"), "7\n");
         fake.write("/proc/7/status", "Name:\tx\n");
         fake.write("/proc/7/comm", &format!("{program}\n"));
+        fake.write("/proc/7/net/tcp", "0: 0100007F:D2F0 01020304:01BB 01 0:0 0:0 0 0 0 41 1\n");
+        std::fs::create_dir(fake.kernel().path("/proc/7/fd")).unwrap();
+        std::os::unix::fs::symlink("socket:[41]", fake.kernel().path("/proc/7/fd/3")).unwrap();
         let (_, sampler) = sampled(&fake, 6_000, Duration::from_secs(1), |ms| {
             fake.write(&format!("{GROUP}/cpu.stat"), &format!("usage_usec {}\n", ms * 10 * cpu_share));
         })
@@ -70,6 +73,7 @@ async fn a_build_that_only_waits_for_docker_is_done_elsewhere_and_one_that_works
     assert_eq!(of("docker", 3).await, Some("docker"));
     assert_eq!(of("docker", 90).await, None, "90 % of a core");
     assert_eq!(of("cc1plus", 3).await, None);
+    assert_eq!(of("cc1plus", 0).await, Some("open-connection"));
 }
 
 #[tokio::test(start_paused = true)]

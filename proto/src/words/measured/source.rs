@@ -92,9 +92,13 @@ pub enum PartlyMeasured {
     SharedCgroup,
     /// A process may be a daemon of the build, and was not measured.
     LostDaemon,
+    /// The build did almost nothing where it was measured, and held a connection to another program.
+    OpenConnection,
 }
 
 impl PartlyMeasured {
+    const ALL: [Self; 4] = [Self::AnotherCgroup, Self::SharedCgroup, Self::LostDaemon, Self::OpenConnection];
+
     /// The value of `offloaded_to` for such an attempt.
     pub const fn name(self) -> &'static str {
         self.words().0
@@ -111,6 +115,10 @@ impl PartlyMeasured {
                 "its cgroup was shared with other processes, so this is at most what it used",
             ),
             Self::LostDaemon => ("lost-daemon", "a daemon that it may have started was not measured"),
+            Self::OpenConnection => (
+                "open-connection",
+                "it used under 1 % of a core and held a connection open, so its work was probably done outside what was measured",
+            ),
         }
     }
 }
@@ -118,8 +126,8 @@ impl PartlyMeasured {
 /// Words for where the work of an attempt was done, if not where it was measured: `docker ran the work outside what was measured`.
 pub fn offloaded_note(summary: &Summary) -> Option<String> {
     let name = clean(&summary.offloaded_to);
-    let partly = [PartlyMeasured::AnotherCgroup, PartlyMeasured::SharedCgroup, PartlyMeasured::LostDaemon];
-    if let Some((_name, clause)) = partly.map(PartlyMeasured::words).into_iter().find(|(own, _)| *own == name)
+    if let Some((_name, clause)) =
+        PartlyMeasured::ALL.map(PartlyMeasured::words).into_iter().find(|(own, _)| *own == name)
     {
         return Some(clause.to_owned());
     }

@@ -23,7 +23,7 @@ use crate::{ingest::failure_classifier, runtime::settings::Config};
 #[derive(Debug, Args)]
 #[command(after_help = examples_text(&["classify failures.jsonl"]))]
 pub struct Classify {
-    /// JSON lines, plain or gzip; - reads standard input. Fields, all optional: `id`, `exit`, `signal`, `oom_kill`,
+    /// JSON lines, plain, gzip or zstd; - reads standard input. Fields, all optional: `id`, `exit`, `signal`, `oom_kill`,
     /// `mem_limit`, `mem_failcnt`, `peak_bytes`, `peak_rss`, `wall_s`, `timeout_s`, `container_reason`, `pod_reason`,
     /// `failure_reason`, `log_tail`.
     file: PathBuf,

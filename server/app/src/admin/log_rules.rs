@@ -23,7 +23,7 @@ use crate::{ingest::failure_classifier, runtime::settings::Config};
 #[derive(Debug, Args)]
 #[command(after_help = examples_text(&["rules explain - --output json", "rules explain build.log --stats stats.json --project a/b"]))]
 pub(super) struct Explain {
-    /// A log as it is; - reads standard input. Of a long one, its errors and its end are read, as for a verdict.
+    /// A log, plain, gzip or zstd; - reads standard input. Of a long one, its errors and its end are read, as for a verdict.
     log: PathBuf,
     /// What the server has learnt: the output of `plimsoll stats --output json`. Rules that have lost their say do not count.
     #[arg(long, value_name = "FILE")]

@@ -324,10 +324,13 @@ impl Summary {
         if self.censored { self.stopped_at() } else { self.need_peak }
     }
 
-    /// Whether the cause follows from a line of the log alone. Any build can write such a line, so the cause is shown and counted, and
-    /// predictions do not use it.
+    /// Whether the cause follows from a line of the log alone, or a cause of memory from an exit code. Any build can write such a line and
+    /// end so, so the cause is shown and counted, and predictions do not use it.
     pub fn is_cause_by_log(&self) -> bool {
-        self.cause_source == Some(EvidenceSource::Log)
+        match self.cause_source {
+            Some(EvidenceSource::Exit) => self.cause.is_some_and(Cause::is_memory),
+            source => source == Some(EvidenceSource::Log),
+        }
     }
 
     /// Whether the cause follows from a log line or a person's correction, without a measurement. Neither proves a need.

@@ -201,10 +201,14 @@ pub(super) fn killed_at_limit(summary: &Summary, exit: Option<Exit>) -> Option<C
     Some(as_weak(make_clue(Source::Measured, Cause::Starved, 0.6, text)))
 }
 
+/// The exit code with which programs of batch systems and workflows pass on -9, the status of a process that SIGKILL ended.
+const MINUS_SIGKILL: i32 = 256 - 9;
+
 /// The exit code or the signal of an exit: shells report a signal as code 128 + signal.
 fn signal_of(exit: Exit) -> (Option<i32>, Option<i32>) {
     match exit {
         Exit::Signal(signal) => (None, Some(signal)),
+        Exit::Code(MINUS_SIGKILL) => (None, Some(9)),
         Exit::Code(code @ 129..=165) => (None, Some(code - 128)),
         Exit::Code(code) => (Some(code), None),
     }
@@ -217,6 +221,9 @@ pub(super) fn exit_clue(exit: Exit, kills: Option<u64>) -> Option<Clue> {
     };
     let (code, signal) = signal_of(exit);
     match (code, signal) {
+        _ if exit == Exit::Code(MINUS_SIGKILL) => {
+            found(Cause::Oom, 0.5, "killed (-9), as batch systems mostly do for memory").map(as_weak)
+        }
         (Some(124), _) => found(Cause::Timeout, 0.8, "the time was over"),
         (Some(126 | 127), _) => found(Cause::Deterministic, 0.8, "a command is missing or cannot be run"),
         (_, Some(9)) if kills == Some(0) => {
@@ -237,6 +244,17 @@ pub(super) fn exit_clue(exit: Exit, kills: Option<u64>) -> Option<Clue> {
         (_, Some(4 | 6 | 8 | 11)) => found(Cause::Deterministic, 0.5, "the program crashed").map(as_weak),
         _ => None,
     }
+}
+
+/// The clue that the scheduler ended the job for the memory that it counts: a line of the log names its limit, and the exit shows a kill from
+/// outside. The line alone proves nothing. The kernel's count of OOM kills says nothing about the scheduler's.
+pub(super) fn scheduler_clue(exit: Option<Exit>, hits: &[RuleMatch<'_>]) -> Option<Clue> {
+    // SIGINT, SIGKILL, SIGTERM, SIGXCPU: with these, schedulers end what is over a limit
+    let exit = exit.filter(|exit| matches!(signal_of(*exit), (_, Some(2 | 9 | 15 | 24))))?;
+    let named = |hit: &&RuleMatch<'_>| hit.rule.sign == Some(OutOfMemorySign::Scheduler) && !hit.rule.weak;
+    let hit = hits.iter().find(named)?;
+    let text = format!("{exit}, and the scheduler names its memory limit ({})", text_of(hit));
+    Some(Clue { rule: hit.rule.id.clone(), ..make_clue(Source::Ci, Cause::Oom, 0.75, text) })
 }
 
 /// Clues from the log, strongest first. Equally strong lines keep the order that [`join`](mod@super::join) gives them.

@@ -78,7 +78,7 @@ fn rule_error(rule: &Rule) -> Option<String> {
         return of_rule(format!("matches {line:?}, which it should spare"));
     }
     match (rule.cause.is_memory(), rule.sign) {
-        (true, None) => of_rule("is about memory: sign must be kill or alloc".to_owned()),
+        (true, None) => of_rule("is about memory: sign must be kill, alloc or scheduler".to_owned()),
         (false, Some(_)) => of_rule("has a sign of memory, but another cause".to_owned()),
         _ => None,
     }

@@ -47,10 +47,12 @@ impl Finding {
         if self.own_failure.is_some() && !self.own_is_test { Cause::Undecided } else { cause }
     }
 
-    /// Whether better evidence than the log names the cause.
+    /// Whether better evidence than the log names the cause; for memory, better evidence than an exit code.
     pub(super) fn is_proven(&self) -> bool {
+        let by_exit =
+            self.decided_by == Some(EvidenceSource::Exit) && self.cause.is_some_and(Cause::is_memory);
         self.cause != Some(Cause::Unknown)
-            && self.decided_by.is_some_and(|source| source != EvidenceSource::Log)
+            && self.decided_by.is_some_and(|source| source != EvidenceSource::Log && !by_exit)
     }
 }
 

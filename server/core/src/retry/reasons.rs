@@ -144,6 +144,10 @@ pub(super) fn ci_clue(reason: &str, killed: OutOfMemory<'_>) -> Option<Clue> {
         | "runner_provisioning_timeout"
         | "job_router_failure"
         | "image_pull_failure" => found(Cause::Infra, 0.8),
+        // LSF, Slurm, AWS Batch, and what passes on Kubernetes' reason: each counts the memory of the job by itself
+        "TERM_MEMLIMIT" | "TERM_SWAP" | "OUT_OF_MEMORY" | "OutOfMemoryError" | "OOMKilled" => {
+            found(Cause::Oom, 0.8)
+        }
         "job_canceled" | "canceled" => found(Cause::Canceled, 0.95),
         known if NEEDS_A_MEND.contains(&known) => found(Cause::Configuration, 0.9),
         _ => unknown_reason(Source::Ci, reason),

@@ -40,7 +40,7 @@ pub(super) struct Rule {
     #[serde(default)]
     pub(super) silent: bool,
     /// Which sign of memory it is. A rule with the cause `oom` or `starved` needs one, and no other may have one.
-    /// Value: `kill` (a process was killed) or `alloc` (memory was refused).
+    /// Value: `kill` (a process was killed), `alloc` (memory was refused) or `scheduler` (what counts memory by itself ended the job).
     /// Default: none.
     #[serde(default)]
     pub(super) sign: Option<OutOfMemorySign>,
@@ -65,6 +65,8 @@ pub(super) enum OutOfMemorySign {
     Kill,
     /// Memory was refused to a process. The kernel may have killed nothing.
     Alloc,
+    /// A scheduler or a container's runtime ended the job at a limit that it counts by itself. The kernel may have killed nothing.
+    Scheduler,
 }
 
 /// Most bytes that one compiled expression of a rule may take.

@@ -2,14 +2,15 @@
 
 use std::{
     fmt,
-    io::{self, BufRead, BufReader, Read},
+    io::{self, BufRead, Read},
 };
+
+use plimsoll_proto::unpack::unpacked;
 
 use super::{
     failure::{Failure, LOG_TAIL_BYTES},
     shortened::ShorteningReader,
 };
-use crate::gzip::{self, GzipMembers};
 
 /// One line of the input file.
 #[derive(Debug)]
@@ -33,16 +34,9 @@ impl fmt::Debug for InputLines {
 }
 
 impl InputLines {
-    /// Starts to read `file`; unpacks it if it is gzip.
+    /// Starts to read `file`, [unpacked].
     pub fn open(file: Box<dyn Read>) -> io::Result<Self> {
-        let mut packed = BufReader::with_capacity(64 << 10, file);
-        let gzip = packed.fill_buf()?.starts_with(&gzip::GZIP_MAGIC);
-        let from: Box<dyn BufRead> = if gzip {
-            Box::new(BufReader::with_capacity(64 << 10, GzipMembers::new(packed)))
-        } else {
-            Box::new(packed)
-        };
-        Ok(Self { from, number: 0 })
+        Ok(Self { from: unpacked(file)?, number: 0 })
     }
 
     fn read(&mut self) -> io::Result<Option<InputLine>> {

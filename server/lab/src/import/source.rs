@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use crate::gzip::{self, GzipMembers};
+use plimsoll_proto::unpack::{GZIP_MAGIC, GzipMembers};
 
 /// Why a file cannot be used at all.
 #[derive(Debug, thiserror::Error)]
@@ -121,7 +121,7 @@ pub(super) fn open_bytes(
     place: ReadPosition,
 ) -> Result<UnpackedFile, FileError> {
     let fail = |cause| FileError::Open { path: path.to_owned(), cause };
-    let gzip = packed.fill_buf().map_err(fail)?.starts_with(&gzip::GZIP_MAGIC);
+    let gzip = packed.fill_buf().map_err(fail)?.starts_with(&GZIP_MAGIC);
     let mut bytes: Box<dyn BufRead> =
         if gzip { Box::new(BufReader::new(GzipMembers::new(packed))) } else { Box::new(packed) };
     let broken = |error: io::Error| FileError::Broken {

@@ -57,3 +57,31 @@ fn a_build_that_prints_the_runners_line_moves_no_size() {
     let verdict = judged(&Evidence { failure_reason: "script_failure".into(), ..code(2, &printed) });
     assert!(!matches!(verdict.action, Action::Bigger) && verdict.cause != Cause::Oom, "{verdict:?}");
 }
+
+#[test]
+fn a_scheduler_counts_memory_apart_from_the_kernel() {
+    let measured = |exit: Exit, log: &str| evidence(Some(failed(Some(0))), exit, log);
+    let named = |reason: &str| Evidence { failure_reason: reason.into(), ..measured(Exit::Code(1), "") };
+    let lsf = "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.";
+    let slurm = "slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch.";
+    let pod = "step-1   0/1   OOMKilled   0   3m";
+    let table = [
+        ("a line alone", measured(Exit::Code(1), lsf), Cause::Oom, Action::AsIs),
+        ("a pod of the build", measured(Exit::Code(1), pod), Cause::Oom, Action::AsIs),
+        ("a pod, and killed", measured(Exit::Code(137), pod), Cause::Oom, Action::AsIs),
+        ("-9 alone", measured(Exit::Code(247), ""), Cause::Oom, Action::AsIs),
+        ("a line, and killed", measured(Exit::Signal(9), lsf), Cause::Oom, Action::Bigger),
+        ("a line, and interrupted", measured(Exit::Code(130), slurm), Cause::Oom, Action::Bigger),
+        ("a line, and -9", measured(Exit::Code(247), slurm), Cause::Oom, Action::Bigger),
+        ("the scheduler's reason", named("OUT_OF_MEMORY"), Cause::Oom, Action::Bigger),
+        ("the kernel's words", measured(Exit::Code(137), "cc1: oom-killed"), Cause::Infra, Action::AsIs),
+    ];
+    for (what, evidence, cause, action) in table {
+        let verdict = judged(&evidence);
+        assert_eq!((verdict.cause, verdict.action), (cause, action), "{what}: {}", verdict.reason);
+        let source = verdict.basis.cause_source;
+        let summary = Summary { cause: Some(cause), cause_source: source, ..failed(Some(0)) };
+        assert_eq!(is_censored(&summary, summary.cause), action == Action::Bigger, "{what}");
+        assert_eq!(verdict.outlook.proven, action == Action::Bigger, "{what}");
+    }
+}
