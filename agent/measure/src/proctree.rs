@@ -14,6 +14,7 @@ mod shares;
 use std::{
     collections::{BTreeSet, HashMap},
     path::{Path, PathBuf},
+    sync::atomic::{AtomicI32, Ordering},
 };
 
 use nix::{errno::Errno, sys::signal::kill, unistd::Pid};
@@ -203,10 +204,22 @@ fn waited(stat: &Stat) -> u64 {
     u64::try_from(stat.cutime.saturating_add(stat.cstime)).unwrap_or(0)
 }
 
+/// A process that the agent started for itself; 0 if there is none.
+static LEFT_OUT: AtomicI32 = AtomicI32::new(0);
+
+/// Leaves out a process that the agent started for itself, which is no part of any build.
+pub fn leave_out(pid: i32) {
+    LEFT_OUT.store(pid, Ordering::Relaxed);
+}
+
+fn is_left_out(pid: i32) -> bool {
+    LEFT_OUT.load(Ordering::Relaxed) == pid
+}
+
 /// All processes below `top`, without `top` itself.
 fn descendants(stats: &[Stat], top: i32) -> Vec<&Stat> {
     let mut children: HashMap<i32, Vec<&Stat>> = HashMap::new();
-    for stat in stats {
+    for stat in stats.iter().filter(|stat| !is_left_out(stat.pid)) {
         children.entry(stat.ppid).or_default().push(stat);
     }
     let mut found = children.remove(&top).unwrap_or_default();
