@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader, Write as _},
-    process::Stdio,
+    process::{Command, Stdio},
 };
 
 use nix::{
@@ -30,6 +30,27 @@ fn thousands_of_short_processes_leave_nothing_behind() {
     for way in ways(script) {
         let ran = Agent::alone(dir.path()).call(&way);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(9), "0\n"), "{ran:?}");
+    }
+}
+
+#[test]
+fn without_what_the_agent_needs_the_build_still_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let agent = Agent::alone(dir.path()).with("PLIMSOLL_TOKEN", "secret");
+    for limit in ["n 8", "n 12", "s 128", "v 30000"] {
+        let of =
+            agent.command(&["run", "--retry-in-place=1", "--", "sh", "-c", "exit {jobs}5$PLIMSOLL_TOKEN"]);
+        let mut limited = Command::new("sh");
+        limited
+            .args(["-c", &format!("ulimit -{limit}; exec \"$@\""), "sh"])
+            .arg(of.get_program())
+            .args(of.get_args());
+        limited.envs(of.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let ran = limited.output().unwrap();
+        let stderr = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.code().is_some_and(|code| code % 10 == 5), "{limit}: {ran:?}");
+        assert!(stderr.starts_with("plimsoll: the build runs without being measured: "), "{limit}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{limit}: {stderr}");
     }
 }
 

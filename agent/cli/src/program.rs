@@ -17,13 +17,23 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
-use crate::{commands::Cli, standard_error::StderrLog};
+use crate::{
+    commands::Cli,
+    run::{unmeasured, witness},
+    standard_error::StderrLog,
+};
 
 /// The name by which a log filter selects the agent, and the other crates that this name includes.
 const AGENT_CRATES: (&str, [&str; 2]) = ("plimsoll_agent", ["plimsoll_client", "plimsoll_measure"]);
 
 /// Runs the command line of this process. The process must not have another thread yet.
 pub fn main() -> ExitCode {
+    if env::args_os().nth(1).is_some_and(|word| word == witness::WITNESS_COMMAND) {
+        return witness::serve();
+    }
+    if let Some(code) = unmeasured::guard(env::args_os()) {
+        return ExitCode::from(code);
+    }
     let (filter, problem) = log_filter();
     let lines = fmt::layer().with_writer(|| StderrLog);
     // no colours if the log goes to a file
@@ -41,6 +51,9 @@ pub fn main() -> ExitCode {
             ExitCode::from(status)
         }
         Err(error) => {
+            if let Some(code) = unmeasured::run_without_agent(env::args_os(), &error) {
+                return ExitCode::from(code);
+            }
             // if standard error is closed, the problem cannot be reported
             drop(writeln!(io::stderr(), "plimsoll: cannot start: {error}"));
             ExitCode::from(125)

@@ -17,6 +17,7 @@ mod shares;
 use std::{
     collections::{BTreeSet, HashMap},
     path::{Path, PathBuf},
+    sync::atomic::{AtomicI32, Ordering},
 };
 
 use nix::{errno::Errno, sys::signal::kill, unistd::Pid};
@@ -270,10 +271,22 @@ fn ticks(stat: &Stat) -> u64 {
     stat.utime.saturating_add(stat.stime).saturating_add(waited(stat))
 }
 
+/// A process that the agent started for itself; 0 if there is none.
+static LEFT_OUT: AtomicI32 = AtomicI32::new(0);
+
+/// Leaves out a process that the agent started for itself, which is no part of any build.
+pub fn leave_out(pid: i32) {
+    LEFT_OUT.store(pid, Ordering::Relaxed);
+}
+
+fn is_left_out(pid: i32) -> bool {
+    LEFT_OUT.load(Ordering::Relaxed) == pid
+}
+
 /// All processes below `tops`, without these themselves.
 fn descendants<'s>(stats: &'s [Stat], tops: &[i32]) -> Vec<&'s Stat> {
     let mut children: HashMap<i32, Vec<&Stat>> = HashMap::new();
-    for stat in stats {
+    for stat in stats.iter().filter(|stat| !is_left_out(stat.pid)) {
         children.entry(stat.ppid).or_default().push(stat);
     }
     let mut found: Vec<&Stat> = tops.iter().filter_map(|top| children.remove(top)).flatten().collect();

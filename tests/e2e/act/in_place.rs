@@ -168,6 +168,16 @@ async fn an_input_that_is_used_up_is_not_taken_for_an_empty_one() {
 
 /// Starts the agent, reads what it and its command say on standard error until a line holds `words`, and sends it SIGTERM.
 async fn terminate_at(agent: &Agent, options: &[&str], script: &str, words: &str) -> (Option<i32>, String) {
+    signal_at(agent, options, script, words, &[Signal::SIGTERM]).await
+}
+
+async fn signal_at(
+    agent: &Agent,
+    options: &[&str],
+    script: &str,
+    words: &str,
+    signals: &'static [Signal],
+) -> (Option<i32>, String) {
     let line = [&MINE, options, &["--", "sh", "-c", script]];
     let mut command = agent.command(&line.concat());
     let mut child: Child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
@@ -177,7 +187,8 @@ async fn terminate_at(agent: &Agent, options: &[&str], script: &str, words: &str
         for line in BufReader::new(stderr).lines() {
             let line = line.unwrap();
             if !sent && line.contains(&words) {
-                kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).unwrap();
+                let agent = Pid::from_raw(child.id().cast_signed());
+                signals.iter().for_each(|signal| kill(agent, *signal).unwrap());
                 sent = true;
             }
             printed.push_str(&line);
@@ -212,6 +223,17 @@ async fn a_build_that_was_asked_to_end_is_not_tried_again() {
     assert!(stderr.contains("exit code 4 stays: the job got a signal to end"), "{stderr}");
     assert_eq!(fs::read_to_string(dir.path().join("tries")).unwrap(), "x\n");
     assert_eq!(judge.asked(), [], "no request about it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_survived_signal_switches_nothing_off() {
+    let (_dir, judge, agent) = judged(&[as_is(0)]).await;
+    // the agent reads the lower number first, so the build ends after the signal that it ignores
+    let script = "trap '' HUP TERM; trap 'exit 4' XCPU; echo ready >&2; while :; do sleep 0.05; done";
+    let signals = &[Signal::SIGHUP, Signal::SIGTERM, Signal::SIGXCPU];
+    let (code, stderr) = signal_at(&agent, &["--exit-code-for", "as-is=81"], script, "ready", signals).await;
+    assert_eq!(code, Some(81), "{stderr}");
+    assert_eq!(judge.asked().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -22,16 +22,11 @@ use std::{
     time::Duration,
 };
 
-use nix::{
-    errno::Errno,
-    fcntl::OFlag,
-    spawn::PosixSpawnFileActions,
-    sys::{signal::Signal, stat::Mode},
-    unistd::Pid,
-};
+use nix::{errno::Errno, fcntl::OFlag, spawn::PosixSpawnFileActions, sys::stat::Mode, unistd::Pid};
 use rustix::{
     fs::fstat,
     pipe::{PipeFlags, pipe_with},
+    process::Signal,
     stdio::{stderr, stdin, stdout},
     termios::isatty,
 };

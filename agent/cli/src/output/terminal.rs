@@ -3,7 +3,8 @@
 //! The build gets a pseudo-terminal with the settings and the size of the real terminal. It is the controlling
 //! terminal of a new session for the build. The real terminal is in raw mode meanwhile, so that typed input
 //! reaches the build's terminal unchanged, and signal keys take effect there. Colours and progress bars work as
-//! usual. Ctrl-Z does nothing, because no shell could continue the build.
+//! usual. Ctrl-Z does nothing, because no shell could continue the build. The agent blocks SIGTTOU, so that it can
+//! restore the terminal from the background, too.
 
 use std::{
     ffi::CString,
@@ -12,11 +13,9 @@ use std::{
     sync::Arc,
 };
 
-use nix::{
-    sys::signal::{SigSet, Signal, killpg},
-    unistd::Pid,
-};
+use nix::unistd::Pid;
 use rustix::{
+    process::{Signal, kill_process_group},
     pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, ptsname, unlockpt},
     stdio::stdin,
     termios::{
@@ -79,9 +78,6 @@ impl Terminal {
 
     /// Puts the real terminal in raw mode. If no input is forwarded, only its output settings change.
     pub(super) fn take_over(&mut self) -> io::Result<()> {
-        // block this signal: otherwise the kernel would stop the agent if it restores the terminal from the
-        // background
-        SigSet::from(Signal::SIGTTOU).thread_block()?;
         let mut settings = vec![self.real_side];
         if self.forwards_input {
             settings.push(stdin());
@@ -120,15 +116,12 @@ impl Terminal {
     /// Sends a signal to the foreground process group of the build's terminal, as its signal keys do. Returns
     /// whether the process `build` leads that group.
     pub(super) fn signal(&self, signal: Signal, build: Pid) -> bool {
-        let sent = tcgetpgrp(&*self.agent_side).map_err(io::Error::from).and_then(|group| {
-            let group = Pid::from_raw(group.as_raw_nonzero().get());
-            killpg(group, signal)?;
-            Ok(group)
-        });
+        let sent = tcgetpgrp(&*self.agent_side)
+            .and_then(|group| kill_process_group(group, signal).map(|()| group.as_raw_pid()));
         sent.inspect_err(
-            |error| tracing::debug!(%error, %signal, "cannot pass a signal on to the build's terminal"),
+            |error| tracing::debug!(%error, ?signal, "cannot pass a signal on to the build's terminal"),
         )
-        .is_ok_and(|group| group == build)
+        .is_ok_and(|group| group == build.as_raw())
     }
 }
 

@@ -2,16 +2,19 @@
 
 use std::{cell::Cell, ffi::OsString, time::Duration};
 
-use nix::sys::signal::Signal;
+use nix::errno::Errno;
 use plimsoll_measure::{clock, kernel::Kernel, meter::Meter, sampler::Sampler};
 use plimsoll_proto::v1::Exit;
+use rustix::process::Signal;
 use tokio::time::{Instant, timeout};
 use ulid::Ulid;
 
 use super::{
     command::{self, ChildProcess},
+    end_requests::EndRequests,
     protection::Protection,
-    signals::{ReceivedSignal, Signals},
+    signals::{ReceivedSignal, SignalReach, Signals, stop_this_process},
+    unmeasured::run_instead,
 };
 use crate::{
     attempt::{self, Attempt, BuildEnd, ClosedAttempt, write_line},
@@ -44,7 +47,7 @@ pub(super) struct CommandTry<'a> {
 #[derive(Debug)]
 pub(super) struct TryResult {
     pub(super) exit: Exit,
-    /// Whether a signal asked the job to end, or interrupted the wait for the log's reader.
+    /// Whether a signal ended the build, or interrupted the wait for the log's reader or the server.
     pub(super) asked_to_end: bool,
     pub(super) closed: ClosedAttempt,
     /// The session that can return the ticket's slot, if the slot is kept for a retry.
@@ -77,10 +80,8 @@ impl CommandTry<'_> {
             Err(error) => {
                 // restore the real terminal before anything is printed
                 drop(output);
-                let name = self.command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
-                write_line(&format!("plimsoll: cannot run '{name}': {}", error.desc()));
                 meter.close().await;
-                return Err(command::exit_code_of(error));
+                return Err(self.without_start(error, signals));
             }
         };
         if let Some(output) = &mut output {
@@ -103,10 +104,23 @@ impl CommandTry<'_> {
             attempt,
             secrets,
             ticket_session: place,
+            requests: EndRequests::default(),
             asked_to_end: false,
+            asked_to_stop: None,
         };
         let name = secrets.mask_text(&job_summary::name(&self.attempt.key, &self.command));
         Ok(Box::pin(build.watch(name, self.wants_verdict)).await)
+    }
+
+    /// Reports why the command did not start, or runs it in place of the agent if there may be no process for it.
+    fn without_start(&self, error: Errno, signals: &Signals) -> u8 {
+        let no_process = matches!(error, Errno::EAGAIN | Errno::ENOMEM | Errno::EPERM | Errno::ENOSYS);
+        if no_process && signals.unblock().is_ok() {
+            return run_instead(&self.command, &format!("no process for it: {}", error.desc()));
+        }
+        let name = self.command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
+        write_line(&format!("plimsoll: cannot run '{name}': {}", error.desc()));
+        command::exit_code_of(error)
     }
 }
 
@@ -119,8 +133,12 @@ struct RunningBuild<'a> {
     secrets: &'a Secrets,
     /// The session that can return the ticket's slot, if a retry may follow in this run.
     ticket_session: Option<String>,
-    /// Whether a signal that asks the job to end was passed on.
+    /// The signals that reached the build.
+    requests: EndRequests,
+    /// Whether the build ended because of one of them.
     asked_to_end: bool,
+    /// The last signal that stops a process by default, until the build was stopped by it or continued.
+    asked_to_stop: Option<Signal>,
 }
 
 impl RunningBuild<'_> {
@@ -129,19 +147,21 @@ impl RunningBuild<'_> {
         let exit = self.until_end().await;
         let wall = self.attempt.start.elapsed();
         // signals that arrived before the end were for the build; the next one interrupts the agent
-        self.asked_to_end |= self.signals.discard_received();
+        while let Some(arrived) = self.signals.take_interrupt() {
+            self.requests.note(arrived.signal, Instant::now());
+        }
+        self.asked_to_end = self.requests.have_ended(exit, Instant::now());
         let (interrupted, log_tail) = self.drain().await;
         let wants_verdict = wants_verdict && !self.asked_to_end;
         let asked = Cell::new(self.asked_to_end || interrupted.is_some());
-        let interrupted = interrupted.map(|signal| signal.to_string());
         let place = self.ticket_session.take().filter(|_| exit.code != Some(0) && !asked.get());
         let (end, keeps_ticket) = (MeasurementEnd::Exited(exit), place.is_some());
         let ended = BuildEnd { name, end, wall, interrupted, log_tail, wants_verdict, keeps_ticket };
         let signals = self.signals;
         let interruption = async || {
-            let signal = signals.next_but_size().await.signal;
+            let signal = signals.next_interrupt().await.to_string();
             asked.set(true);
-            signal.to_string()
+            signal
         };
         let closed = self.attempt.close(ended, interruption).await;
         let keeps_ticket = place.filter(|_| closed.delivered);
@@ -152,7 +172,10 @@ impl RunningBuild<'_> {
         loop {
             tokio::select! {
                 biased;
-                exit = self.child.end() => return exit,
+                change = self.child.change() => match change {
+                    Some(exit) => return exit,
+                    None => self.stop_with_build(),
+                },
                 arrived = self.signals.next() => self.forward_signal(arrived),
                 change = next_change(self.output.as_ref()) => self.apply_phase(change),
                 () = self.attempt.due() => self.attempt.tick(),
@@ -168,30 +191,43 @@ impl RunningBuild<'_> {
     }
 
     fn forward_signal(&mut self, arrived: ReceivedSignal) {
-        let ReceivedSignal { signal, .. } = arrived;
-        self.asked_to_end |= arrived.asks_to_end();
+        let ReceivedSignal { signal, reach } = arrived;
+        if reach == SignalReach::Own {
+            return;
+        }
+        if !self.signals.is_ignored_by(self.child.pid(), signal) {
+            self.requests.note(signal, Instant::now());
+        }
         match self.output.as_ref().filter(|output| output.own_session()) {
-            Some(output) if signal == Signal::SIGWINCH => output.copy_size(),
+            Some(output) if signal == Signal::WINCH => output.copy_size(),
             // in a new session, the build gets no signals from the agent's terminal or process group
-            Some(output) => {
-                let to_build = output.key(signal, self.child.pid());
-                if !to_build && arrived.reaches_only_the_agent() {
-                    self.child.signal(signal);
-                }
-            }
-            None if arrived.reaches_only_the_agent() => self.child.signal(signal),
-            None => {}
+            Some(output) if reach == SignalReach::Group && output.key(signal, self.child.pid()) => {}
+            None if reach == SignalReach::Group => {}
+            _ => self.child.signal(signal),
+        }
+        if arrived.stops() || signal == Signal::CONT {
+            self.asked_to_stop = Some(signal).filter(|_| arrived.stops());
+            self.stop_with_build();
+        }
+    }
+
+    /// Stops the agent if the build was stopped by a signal that the agent has got too, so that its parent sees the
+    /// job stop. Returns when the agent is continued.
+    fn stop_with_build(&mut self) {
+        if let Some(signal) = self.asked_to_stop.filter(|_| self.child.is_stopped()) {
+            self.asked_to_stop = None;
+            stop_this_process(signal);
         }
     }
 
     /// Forwards the rest of the output, applies the last changes of phase, and reads the end of the log. A
     /// signal during this interrupts it, so that the user need not wait for a reader that is blocked.
-    async fn drain(&mut self) -> (Option<Signal>, Vec<u8>) {
+    async fn drain(&mut self) -> (Option<String>, Vec<u8>) {
         let Some(mut output) = self.output.take() else { return (None, Vec::new()) };
         let patience = if self.asked_to_end { LAST_OUTPUT } else { Duration::MAX };
         let interrupted = tokio::select! {
             _late = timeout(patience, output.drain()) => None,
-            arrived = self.signals.next_but_size() => Some(arrived.signal),
+            arrived = self.signals.next_interrupt() => Some(arrived.to_string()),
         };
         while let Some(change) = output.take_change() {
             self.apply_phase(change);

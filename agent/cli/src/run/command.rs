@@ -10,7 +10,7 @@
 //! need the default.
 
 use std::{
-    ffi::{CString, OsString},
+    ffi::{CString, OsStr, OsString},
     io,
     os::unix::ffi::OsStrExt,
     time::Duration,
@@ -20,13 +20,17 @@ use nix::{
     errno::Errno,
     libc::POSIX_SPAWN_SETSID,
     spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp},
-    sys::signal::{SigSet, Signal, kill},
+    sys::signal::{SigSet, Signal},
     unistd::Pid,
 };
 use plimsoll_proto::v1::Exit;
-use rustix::process::{WaitOptions, WaitStatus, wait};
+use rustix::process::{self, Signal as AnySignal, WaitOptions, WaitStatus, kill_process, wait};
 use tokio::signal::unix::{self, SignalKind};
 
+use super::{
+    signals::STOPPING,
+    unmeasured::{note_start, script_path},
+};
 use crate::{key::TOKEN_VARIABLE, output::Output};
 
 /// Interval for polling the end of the command, if the kernel's signal for it cannot be received.
@@ -37,11 +41,13 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct ChildProcess {
     pid: Pid,
-    child_ends: Option<unix::Signal>,
+    child_changes: Option<unix::Signal>,
     exit: Option<Exit>,
+    /// Whether a signal for job control has stopped the command.
+    stopped: bool,
 }
 
-/// Listens for the signal that a child has ended. Call this before the first child is started.
+/// Listens for the signal that a child has ended or stopped. Call this before the first child is started.
 pub(super) fn listen() -> Option<unix::Signal> {
     unix::signal(SignalKind::child())
         .inspect_err(|error| tracing::debug!(%error, "the end of the command is polled for"))
@@ -56,7 +62,7 @@ pub(super) fn start(
     mask: &SigSet,
     output: Option<&Output>,
 ) -> Result<Pid, Errno> {
-    let arguments: Vec<CString> = command.iter().map(to_c_string).collect::<Result<_, _>>()?;
+    let arguments: Vec<CString> = command.iter().map(|word| to_c_string(word)).collect::<Result<_, _>>()?;
     let name = arguments.first().ok_or(Errno::ENOENT)?;
     let variable = |(mut name, value): (OsString, OsString)| {
         name.push("=");
@@ -81,17 +87,20 @@ pub(super) fn start(
     if let Some(output) = output {
         output.connect(&mut files)?;
     }
-    match posix_spawnp(name, &files, &attributes, &arguments, &environment) {
-        // a script without a #! line is run by the shell, as shells do it
-        Err(Errno::ENOEXEC) if name.as_bytes().contains(&b'/') => {
-            let script: Vec<CString> = std::iter::once(c"/bin/sh".to_owned()).chain(arguments).collect();
+    let started = match posix_spawnp(name, &files, &attributes, &arguments, &environment) {
+        // a script without a #! line is run by the shell, as execvp does it
+        Err(Errno::ENOEXEC) => {
+            let file = to_c_string(script_path(OsStr::from_bytes(name.as_bytes())).as_os_str())?;
+            let others = arguments.into_iter().skip(1);
+            let script: Vec<CString> = [c"/bin/sh".to_owned(), file].into_iter().chain(others).collect();
             posix_spawnp(c"/bin/sh", &files, &attributes, &script, &environment)
         }
         result => result,
-    }
+    };
+    started.inspect(|_pid| note_start())
 }
 
-fn to_c_string(text: &OsString) -> Result<CString, Errno> {
+fn to_c_string(text: &OsStr) -> Result<CString, Errno> {
     CString::new(text.as_bytes()).map_err(|_zero| Errno::EINVAL)
 }
 
@@ -101,9 +110,9 @@ pub(super) fn exit_code_of(error: Errno) -> u8 {
 }
 
 impl ChildProcess {
-    /// The child process `pid`; `ended` receives the signal that a child has ended.
-    pub(super) fn new(pid: Pid, ended: Option<unix::Signal>) -> Self {
-        Self { pid, child_ends: ended, exit: None }
+    /// The child process `pid`; `child_changes` receives the signal that a child has ended or stopped.
+    pub(super) fn new(pid: Pid, child_changes: Option<unix::Signal>) -> Self {
+        Self { pid, child_changes, exit: None, stopped: false }
     }
 
     /// The command's process id.
@@ -113,38 +122,51 @@ impl ChildProcess {
 
     /// Sends a signal to the command. This is safe even if the command has just ended: its process id is not
     /// reused before the agent has waited for it.
-    pub(super) fn signal(&self, signal: Signal) {
-        if self.exit.is_none()
-            && let Err(error) = kill(self.pid, signal)
-        {
-            tracing::debug!(%error, %signal, "cannot pass a signal on");
+    pub(super) fn signal(&self, signal: AnySignal) {
+        let pid = process::Pid::from_raw(self.pid.as_raw()).filter(|_pid| self.exit.is_none());
+        if let Some(Err(error)) = pid.map(|pid| kill_process(pid, signal)) {
+            tracing::debug!(%error, ?signal, "cannot pass a signal on");
         }
     }
 
-    /// Waits until the command itself has ended; its background processes may go on. The future may be dropped
-    /// and the method called again.
-    pub(super) async fn end(&mut self) -> Exit {
+    /// Waits until the command itself has ended, or a signal for job control has stopped it (`None`); its background
+    /// processes may go on. The future may be dropped and the method called again.
+    pub(super) async fn change(&mut self) -> Option<Exit> {
         loop {
+            let stopped_before = self.stopped;
             self.reap();
-            if let Some(exit) = self.exit {
-                return exit;
+            if self.exit.is_some() || self.stopped && !stopped_before {
+                return self.exit;
             }
-            match &mut self.child_ends {
-                Some(ended) => {
-                    ended.recv().await;
+            match &mut self.child_changes {
+                Some(changed) => {
+                    changed.recv().await;
                 }
                 None => tokio::time::sleep(POLL_INTERVAL).await,
             }
         }
     }
 
+    /// Whether a signal for job control has stopped the command, and it was not continued.
+    pub(super) fn is_stopped(&mut self) -> bool {
+        self.reap();
+        self.stopped
+    }
+
+    fn note(&mut self, status: WaitStatus) {
+        self.stopped = status
+            .stopping_signal()
+            .is_some_and(|number| STOPPING.iter().any(|signal| signal.as_raw() == number));
+        if !status.stopped() && !status.continued() {
+            self.exit = Some(Exit { code: status.exit_status(), signal: status.terminating_signal() });
+        }
+    }
+
     /// Collects the exit status of each child that has ended.
     fn reap(&mut self) {
         loop {
-            match wait(WaitOptions::NOHANG) {
-                Ok(Some((pid, status))) if pid.as_raw_pid() == self.pid.as_raw() => {
-                    self.exit = Some(exit_of(status));
-                }
+            match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED) {
+                Ok(Some((pid, status))) if pid.as_raw_pid() == self.pid.as_raw() => self.note(status),
                 Ok(Some(_daemon)) => {}
                 Err(error) if io::Error::from(error).kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if self.exit.is_none() => {
@@ -157,10 +179,6 @@ impl ChildProcess {
             }
         }
     }
-}
-
-fn exit_of(status: WaitStatus) -> Exit {
-    Exit { code: status.exit_status(), signal: status.terminating_signal() }
 }
 
 /// The exit code of the agent for this end of the command.

@@ -3,7 +3,9 @@
 //! | module | content |
 //! |---|---|
 //! | `build` | one try: starts the command, measures it, closes the attempt |
-//! | `command`, `signals`, `protection` | the child process, forwarded signals, protection from the OOM killer |
+//! | `command`, `protection` | the child process, protection from the OOM killer |
+//! | `signals`, `witness`, `end_requests` | signals: passed on once, sent to whom, whether one ended the build |
+//! | `unmeasured` | runs the build without the agent, if the agent cannot set itself up |
 //! | `retry_loop` | repeats the command while retries help; determines the exit code |
 //! | `retry_decision` | whether a verdict leads to a retry here |
 //! | `input` | whether standard input can be provided a second time |
@@ -13,6 +15,7 @@
 
 mod build;
 mod command;
+mod end_requests;
 mod exit_codes;
 mod input;
 mod make_jobs;
@@ -21,6 +24,8 @@ mod retry_decision;
 mod retry_loop;
 mod run_ids;
 mod signals;
+pub(crate) mod unmeasured;
+pub(crate) mod witness;
 
 use std::ffi::OsString;
 
@@ -82,7 +87,12 @@ pub async fn run(settings: Settings) -> u8 {
 }
 
 async fn run_on(kernel: &Kernel, settings: Settings) -> u8 {
-    Box::pin(RetryLoop::new(kernel, settings).run()).await
+    // reads the kernel's events once: where that is refused, tokio panics, and must before the build runs
+    tokio::task::yield_now().await;
+    match RetryLoop::new(kernel, settings) {
+        Ok(run) => Box::pin(run.run()).await,
+        Err(code) => code,
+    }
 }
 
 #[cfg(test)]

@@ -3,15 +3,9 @@
 
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
 use plimsoll_client::{delivery, questions::Client};
 use plimsoll_measure::kernel::Kernel;
-use plimsoll_proto::{
-    figures, job,
-    json::Word as _,
-    shown::clean,
-    v1::{CloseTicketRequest, Exit},
-};
+use plimsoll_proto::{figures, job, json::Word as _, shown::clean, v1::CloseTicketRequest};
 use rustix::stdio::stdin;
 use tokio::time::timeout;
 
@@ -19,12 +13,14 @@ use super::{
     Settings,
     build::{CommandTry, TryResult},
     command::exit_code,
+    end_requests::is_end_by_request,
     input::StandardInput,
     make_jobs::BuildJobs,
     protection::Protection,
     retry_decision::{NextStep, RetryConditions, next_step},
     run_ids::{self, RunNumber},
-    signals::Signals,
+    signals::{ReceivedSignal, Signals},
+    unmeasured::run_instead,
 };
 use crate::{attempt::write_line, job_summary::Style};
 
@@ -57,8 +53,8 @@ struct NextTry {
 
 impl<'a> RetryLoop<'a> {
     /// Prepares a run. Blocks the signals that are forwarded to the build.
-    pub(super) fn new(kernel: &'a Kernel, mut settings: Settings) -> Self {
-        let signals = Signals::block();
+    /// Errors: the exit code of the command, if it ought to run without the agent and cannot.
+    pub(super) fn new(kernel: &'a Kernel, mut settings: Settings) -> Result<Self, u8> {
         let known = settings.attempt.key.hints.and_then(|hints| hints.build_jobs);
         let jobs = if settings.acting.retries > 0 {
             BuildJobs::of(&settings.command, known, &settings.acting.make_flags)
@@ -69,9 +65,12 @@ impl<'a> RetryLoop<'a> {
         if let Some(jobs) = jobs.current() {
             settings.attempt.key.hints.get_or_insert_default().build_jobs = Some(jobs);
         }
+        let signals = Signals::block().map_err(|error| {
+            run_instead(&jobs.command(), &format!("signals cannot be passed on: {error}"))
+        })?;
         let protection = Protection::new(kernel);
         let input = StandardInput::examine(stdin());
-        Self {
+        Ok(Self {
             kernel,
             settings,
             signals,
@@ -81,7 +80,7 @@ impl<'a> RetryLoop<'a> {
             retried: 0,
             first_id: String::new(),
             ticket_session: None,
-        }
+        })
     }
 
     /// Runs the command until it succeeds or is not retried any more. Returns the exit code.
@@ -167,7 +166,7 @@ impl<'a> RetryLoop<'a> {
         };
         let given = tokio::select! {
             given = timeout(GIVE_BACK_TIMEOUT, close) => given,
-            _arrived = self.signals.next_but_size() => return,
+            _arrived = self.signals.next_interrupt() => return,
         };
         let problem = match given {
             Ok(Ok(())) => return,
@@ -239,13 +238,13 @@ impl<'a> RetryLoop<'a> {
     }
 
     /// Waits before a retry. Returns a signal that has arrived by then: it means that the user wants no retry.
-    async fn wait(&self, wait: Duration) -> Option<Signal> {
-        if let Some(arrived) = self.signals.take_but_size() {
-            return Some(arrived.signal);
+    async fn wait(&self, wait: Duration) -> Option<ReceivedSignal> {
+        if let Some(arrived) = self.signals.take_interrupt() {
+            return Some(arrived);
         }
         tokio::select! {
             biased;
-            arrived = self.signals.next_but_size() => Some(arrived.signal),
+            arrived = self.signals.next_interrupt() => Some(arrived),
             () = tokio::time::sleep(wait) => None,
         }
     }
@@ -286,13 +285,7 @@ impl<'a> RetryLoop<'a> {
     }
 }
 
-/// Whether a signal asked the job to end or ended the build, so that it did not fail by itself.
+/// Whether a signal ended the build, so that it did not fail by itself.
 fn ended_on_purpose(tried: &TryResult) -> bool {
-    const ENDING_SIGNALS: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
-    let Exit { code, signal } = tried.exit;
-    let by = |ending: Signal| {
-        let number = ending as i32;
-        signal == Some(number) || code == Some(128 + number)
-    };
-    tried.asked_to_end || ENDING_SIGNALS.into_iter().any(by)
+    tried.asked_to_end || is_end_by_request(tried.exit)
 }

@@ -2,22 +2,27 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
-    os::unix::process::ExitStatusExt,
+    os::unix::process::{CommandExt, ExitStatusExt},
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
     time::Duration,
 };
 
 use nix::{
-    sys::signal::{SigSet, SigmaskHow, Signal, kill},
+    sys::{
+        signal::{SigSet, SigmaskHow, Signal, kill, killpg},
+        wait::{WaitPidFlag, WaitStatus, waitpid},
+    },
     unistd::Pid,
 };
 use plimsoll_client::{delivery, trust::Trust};
 
 use plimsoll_proto::v1::{Key, Resources};
 use plimsoll_support::patience::eventually;
+use rustix::process::{Signal as AnySignal, kill_process, kill_process_group};
+use rustix_libc_wrappers::process::SignalExt as _;
 
-use super::{signals::ReceivedSignal, *};
+use super::*;
 use crate::{job_summary, output::PHASE_TOOLS};
 
 const SCRIPT: &str = "PLIMSOLL_TEST_SCRIPT";
@@ -161,12 +166,69 @@ fn one_signal_is_enough_where_the_output_has_no_reader() {
     assert_eq!(child.wait().unwrap().code(), Some(3));
 }
 
+/// Not a test: the witness of the agents.
 #[test]
-fn a_hangup_of_the_kernel_is_passed_on() {
-    let sent = ReceivedSignal { signal: Signal::SIGHUP, by_process: false };
-    assert!(sent.reaches_only_the_agent());
-    assert!(!ReceivedSignal { signal: Signal::SIGINT, by_process: false }.reaches_only_the_agent());
-    assert!(ReceivedSignal { signal: Signal::SIGINT, by_process: true }.reaches_only_the_agent());
+#[ignore = "the witness of the other tests"]
+fn witness_process() {
+    witness::serve();
+}
+
+/// Starts the agent as the leader of a process group, and reads its standard output up to the line `ready`.
+fn in_own_group(script: &str) -> (Child, Pid, impl Iterator<Item = String>) {
+    let mut child = spawn(agent(script).process_group(0).stderr(Stdio::null()));
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line == "ready"));
+    let pid = Pid::from_raw(child.id().cast_signed());
+    (child, pid, lines)
+}
+
+/// Sends a signal by its number to a process, or to its group.
+fn send(number: i32, to: Pid, to_group: bool) {
+    let (signal, to) =
+        (AnySignal::from_raw(number).unwrap(), rustix::process::Pid::from_raw(to.as_raw()).unwrap());
+    if to_group { kill_process_group(to, signal) } else { kill_process(to, signal) }.unwrap();
+}
+
+#[test]
+fn each_signal_reaches_the_build_once() {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    // not KILL, CHLD, STOP and those of libc; what this test ignores, no shell can trap, and what stops would stop `sleep`
+    let is_sent = |number: &i32| {
+        ![9, 17, 19, 20, 21, 22, 32, 33].contains(number) && mask(&status, "SigIgn") >> (number - 1) & 1 == 0
+    };
+    let numbers: Vec<i32> = (1..=64).filter(is_sent).collect();
+    let traps: String = numbers.iter().map(|number| format!("trap 'echo got {number}' {number}; ")).collect();
+    let script = format!("ulimit -c 0; {traps} echo ready; while :; do sleep 0.02; done");
+    for to_group in [false, true] {
+        let (mut child, agent, mut lines) = in_own_group(&script);
+        // the last one shows that none came twice before it
+        for number in numbers.iter().chain([&10]) {
+            send(*number, agent, to_group);
+            assert_eq!(lines.next().unwrap(), format!("got {number}"), "to its group: {to_group}");
+        }
+        killpg(agent, Signal::SIGKILL).unwrap();
+        child.wait().unwrap();
+        assert_eq!(lines.next(), None, "the build ends with its group");
+    }
+}
+
+#[test]
+fn the_agent_stops_and_continues_with_the_build() {
+    let script = "trap 'exit 3' USR1; echo ready; echo $$; while :; do sleep 0.02; done";
+    for to_group in [false, true] {
+        let (mut child, agent, mut lines) = in_own_group(script);
+        let build = lines.next().unwrap();
+        for _time in 0..2 {
+            send(20, agent, to_group);
+            let stopped = waitpid(agent, Some(WaitPidFlag::WUNTRACED)).unwrap();
+            assert_eq!(stopped, WaitStatus::Stopped(agent, Signal::SIGTSTP), "to its group: {to_group}");
+            let status = std::fs::read_to_string(format!("/proc/{build}/status")).unwrap();
+            assert!(status.contains("T (stopped)"), "{status}");
+            send(18, agent, to_group);
+        }
+        kill(agent, Signal::SIGUSR1).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(3));
+    }
 }
 
 #[test]
@@ -189,10 +251,23 @@ fn a_command_that_cannot_run_is_127_or_126_and_leaves_nothing() {
 #[test]
 fn a_script_without_an_interpreter_line_runs_as_under_a_shell() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("script");
-    std::fs::write(&path, "exit \"$1\"\n").unwrap();
+    let path = dir.path().join("bin/plain-script");
+    for (folder, text) in [("bin", "exit \"$1\"\n"), ("dir/plain-script", ""), ("off", "exit 9\n")] {
+        std::fs::create_dir_all(dir.path().join(folder)).unwrap();
+        std::fs::write(dir.path().join(folder).join("plain-script"), text).unwrap();
+    }
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    assert_eq!(run_agent(&mut agent(&format!("exec {} 5", path.display()))).0, 5);
+    let absolute = path.parent().unwrap().display();
+    for (name, search, folder) in [
+        (path.to_str().unwrap(), "/bin", "."),
+        ("plain-script", &*format!("/bin:{absolute}"), "."),
+        ("plain-script", "none:dir:off:bin:/bin", "."),
+        ("plain-script", "/bin:", "bin"),
+    ] {
+        let mut agent = agent(&format!("exec {name} 5"));
+        agent.env("PATH", search).current_dir(dir.path().join(folder));
+        assert_eq!(run_agent(&mut agent).0, 5, "{name} in {search}");
+    }
 }
 
 /// A mask of signals, as `/proc/PID/status` has it.
@@ -253,6 +328,7 @@ fn memory_that_a_build_holds_is_its_need() {
     let script = "{ head -c 209715200 /dev/zero; sleep 1; } | tail >/dev/null";
     let (code, _stdout, stderr) = run_agent(&mut agent(script));
     assert_eq!(code, 0);
+    assert!(!stderr.contains("cgroup"), "the witness is no part of the build: {stderr}");
     let need = mebibytes(&stderr, "needed");
     assert!((200.0..230.0).contains(&need), "{stderr}");
     assert!(with_page_cache(&stderr) >= need - 1.0, "{stderr}");
