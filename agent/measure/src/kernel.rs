@@ -99,6 +99,13 @@ pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Reads the start of a file with one `read`, as much as fits into `buffer`. It never waits for another program.
+pub(crate) fn read_start<'b>(path: &Path, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
+    let mut file = File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    let count = file.read(buffer)?;
+    Ok(buffer.get(..count).unwrap_or_default())
+}
+
 /// Opens a regular file, which includes files of the kernel. Other files are refused: opening a pipe would wait for its writer, and a
 /// device may never end.
 fn open_regular(path: &Path) -> io::Result<File> {

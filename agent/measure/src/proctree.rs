@@ -16,14 +16,16 @@ mod shares;
 
 use std::{
     collections::{BTreeSet, HashMap},
+    fs, io,
+    os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     sync::atomic::{AtomicI32, Ordering},
 };
 
 use nix::{errno::Errno, sys::signal::kill, unistd::Pid};
 use procfs::{
-    ProcResult,
-    process::{Process, Stat, all_processes_with_root},
+    FromRead as _, ProcResult,
+    process::{Process, Stat},
 };
 
 pub use self::own_entry::OwnEntry;
@@ -88,13 +90,26 @@ pub(crate) fn kib_field(text: &str, name: &str) -> Option<u64> {
     Some(line.split_whitespace().next()?.parse::<u64>().ok()?.saturating_mul(1024))
 }
 
+/// More bytes than `/proc/PID/stat` has: 52 fields, and a name of 64 bytes at most.
+const STAT_BYTES: usize = 2048;
 /// Most parents that are followed from one process. Real chains are shorter; the limit prevents an endless loop if a process id is reused.
 const MAX_PARENTS: usize = 64;
 
+/// The state of each process that the folder `proc` shows. The list of the crate procfs makes seven system calls for each process; these are
+/// three.
+fn all_stats(proc: &Path) -> io::Result<Vec<Stat>> {
+    let mut buffer = [0; STAT_BYTES];
+    let entries = fs::read_dir(proc)?.flatten().map(|entry| entry.file_name());
+    let pids = entries.filter(|name| name.as_bytes().iter().all(u8::is_ascii_digit));
+    // a process that ends while it is read is no error: its parent reaps it, and then includes its CPU time
+    let stat =
+        |pid| Stat::from_read(kernel::read_start(&proc.join(pid).join("stat"), &mut buffer).ok()?).ok();
+    Ok(pids.filter_map(stat).collect())
+}
+
 /// Ids of the running descendants of process `top`, read from the folder `proc`.
 pub(crate) fn below(proc: &Path, top: i32) -> BTreeSet<i32> {
-    let Ok(processes) = all_processes_with_root(proc) else { return BTreeSet::new() };
-    let stats: Vec<Stat> = processes.flatten().filter_map(|process| process.stat().ok()).collect();
+    let stats = all_stats(proc).unwrap_or_default();
     // a zombie uses nothing, and v1 shows it in the root group
     let runs = |stat: &&Stat| !matches!(stat.state, 'Z' | 'X');
     descendants(&stats, &[top]).into_iter().filter(runs).map(|stat| stat.pid).collect()
@@ -167,9 +182,7 @@ impl ProcessTree {
     }
 
     fn read_stats(&self) -> Result<Vec<Stat>, Error> {
-        let processes = all_processes_with_root(&self.proc).map_err(|error| self.to_error(error))?;
-        // a process that ends while it is read is no error: its parent reaps it, and then includes its CPU time
-        Ok(processes.flatten().filter_map(|process| process.stat().ok()).collect())
+        all_stats(&self.proc).map_err(|problem| Error::new(&self.proc, problem))
     }
 
     /// The processes of the build, and the CPU time in clock ticks of those that nothing else includes any more.
@@ -257,7 +270,7 @@ impl ProcessTree {
     }
 
     fn to_error(&self, error: procfs::ProcError) -> Error {
-        Error::new(&self.proc, std::io::Error::other(error))
+        Error::new(&self.proc, io::Error::other(error))
     }
 }
 

@@ -45,6 +45,8 @@ pub(super) struct ChildProcess {
     exit: Option<Exit>,
     /// Whether a signal for job control has stopped the command.
     stopped: bool,
+    /// Whether all children that have ended or stopped were waited for, since the last signal of one.
+    is_reaped: bool,
 }
 
 /// Listens for the signal that a child has ended or stopped. Call this before the first child is started.
@@ -112,7 +114,7 @@ pub(super) fn exit_code_of(error: Errno) -> u8 {
 impl ChildProcess {
     /// The child process `pid`; `child_changes` receives the signal that a child has ended or stopped.
     pub(super) fn new(pid: Pid, child_changes: Option<unix::Signal>) -> Self {
-        Self { pid, child_changes, exit: None, stopped: false }
+        Self { pid, child_changes, exit: None, stopped: false, is_reaped: false }
     }
 
     /// The command's process id.
@@ -134,7 +136,9 @@ impl ChildProcess {
     pub(super) async fn change(&mut self) -> Option<Exit> {
         loop {
             let stopped_before = self.stopped;
-            self.reap();
+            if !std::mem::replace(&mut self.is_reaped, true) {
+                self.reap();
+            }
             if self.exit.is_some() || self.stopped && !stopped_before {
                 return self.exit;
             }
@@ -144,6 +148,7 @@ impl ChildProcess {
                 }
                 None => tokio::time::sleep(POLL_INTERVAL).await,
             }
+            self.is_reaped = false;
         }
     }
 

@@ -1,7 +1,7 @@
 //! Detects builds that have their work done elsewhere: by the daemon of docker, on the machines of distcc, in a cluster. For such a build,
 //! the agent measures only the need of a client.
 //!
-//! Up to four times a second, the processes of the build that are clients of such a service are counted. If there are some and the build
+//! Four times a second at first, each four seconds after a minute, the processes of the build that are clients of such a service are counted. If there are some and the build
 //! used little CPU, the time since the count before is taken as work done elsewhere. "Little" is at most [`IDLE_USEC`] a second for each
 //! client; for all clients together it is at most [`MAX_USEC`] and at most half of the CPUs, because a build may have many clients
 //! that fall back to working on this machine. A build counts as done elsewhere if that applies to **at least half of its time**. So a
@@ -37,6 +37,10 @@ const MAX_USEC: u64 = 2_000_000;
 const MIN_SHARE: f64 = 0.5;
 /// Least time between two counts of the processes: a build of two seconds still has several counts.
 const STEP: Duration = Duration::from_millis(250);
+/// The next count follows after one part in so many of the time so far, but within [`LONGEST_STEP`]: a share of the time needs no more.
+const PAUSE: u32 = 16;
+/// Longest time between two cheap counts: a client that waits for a build runs longer.
+const LONGEST_STEP: Duration = Duration::from_secs(4);
 /// A count of processes costs more if there are more processes. The next count follows after at least this many times its CPU time, so
 /// counting takes 1 % of one core.
 const MIN_IDLE_FACTOR: u32 = 99;
@@ -116,7 +120,8 @@ impl OffloadWatch {
         }
         self.seen += passed;
         (self.last, self.last_usec) = (now, cpu_usec);
-        self.next = now.saturating_add(STEP.max(cost.saturating_mul(MIN_IDLE_FACTOR)));
+        let step = (now / PAUSE).clamp(STEP, LONGEST_STEP);
+        self.next = now.saturating_add(step.max(cost.saturating_mul(MIN_IDLE_FACTOR)));
     }
 
     /// Whether it is time to look for connections, of a build that used `cpu_usec` until `now`.

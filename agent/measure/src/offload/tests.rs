@@ -32,8 +32,9 @@ fn watched(seconds: u64, at: impl Fn(u64) -> (&'static [&'static str], u64)) -> 
         let found = ServicePrograms::among_processes(&fake.kernel().path("/proc"), pids.collect::<Vec<_>>());
         cpu_usec += cpu_ms * 1000;
         let now = Duration::from_secs(second);
-        assert!(watch.is_due(now));
-        watch.add(now, cpu_usec, &found, Duration::ZERO);
+        if watch.is_due(now) {
+            watch.add(now, cpu_usec, &found, Duration::ZERO);
+        }
     }
     watch.service(watch.last, cpu_usec)
 }
@@ -97,7 +98,8 @@ fn half_of_the_time_is_the_bound() {
             (if second <= bound { &["docker"] } else { &["cc1plus"] }, if second <= bound { 0 } else { 900 })
         })
     };
-    assert_eq!([until(49), until(50), until(51)], [None, Some("docker"), Some("docker")]);
+    // processes are counted each four seconds by then
+    assert_eq!([until(45), until(55)], [None, Some("docker")]);
 }
 
 #[test]
