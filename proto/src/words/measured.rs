@@ -20,8 +20,8 @@ pub use asked::{
     no_ask_words,
 };
 pub use source::{
-    BY_PROCESSES, IncompleteNeed, MARK_NOTE, OPEN_CONNECTION, attempts_note, mark, marked_need_cell, need_note,
-    offloaded_note, offloaded_sentence, unseen_note,
+    BY_PROCESSES, IncompleteNeed, MARK_NOTE, OPEN_CONNECTION, attempts_note, mark, marked_need_cell,
+    need_note, offloaded_note, offloaded_sentence, unseen_note,
 };
 
 /// Shortest time over which a mean CPU use is shown, milliseconds. A wall time has whole milliseconds, and CPU time begins before it, with the

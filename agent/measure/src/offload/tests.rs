@@ -163,7 +163,7 @@ fn holding(fake: &FakeKernel, sockets: &[&[u64]]) -> bool {
         let _absent = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
         (3..).zip(*inodes).for_each(|(fd, inode)| {
-            symlink(format!("socket:[{inode}]"), folder.join(fd.to_string())).unwrap()
+            symlink(format!("socket:[{inode}]"), folder.join(fd.to_string())).unwrap();
         });
     }
     reach_outside(&fake.kernel().path("/proc"), &[7, 8])
@@ -251,6 +251,6 @@ fn the_guide_lists_all_that_is_not_measured() {
     let guide = include_str!("../../../../deploy/docs/agent.md");
     let from = guide.find("| not measured |").unwrap_or(0);
     let recorded: String =
-        guide[from..].split_inclusive('\n').take_while(|line| line.starts_with('|')).collect();
+        guide.get(from..).unwrap().split_inclusive('\n').take_while(|line| line.starts_with('|')).collect();
     plimsoll_proto::fixtures::assert_pinned(&table(), &recorded, "not-measured.md");
 }
