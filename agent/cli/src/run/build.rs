@@ -14,7 +14,7 @@ use super::{
     end_requests::EndRequests,
     protection::Protection,
     signals::{ReceivedSignal, SignalReach, Signals, stop_this_process},
-    unmeasured::run_instead,
+    unmeasured::{exit_code_of, run_instead},
 };
 use crate::{
     attempt::{self, Attempt, BuildEnd, ClosedAttempt, write_line},
@@ -120,7 +120,7 @@ impl CommandTry<'_> {
         }
         let name = self.command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
         write_line(&format!("plimsoll: cannot run '{name}': {}", error.desc()));
-        command::exit_code_of(error)
+        exit_code_of(error)
     }
 }
 

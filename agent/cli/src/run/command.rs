@@ -106,11 +106,6 @@ fn to_c_string(text: &OsStr) -> Result<CString, Errno> {
     CString::new(text.as_bytes()).map_err(|_zero| Errno::EINVAL)
 }
 
-/// The exit code for a command that could not be started, as a shell reports it.
-pub(super) fn exit_code_of(error: Errno) -> u8 {
-    if error == Errno::ENOENT { 127 } else { 126 }
-}
-
 impl ChildProcess {
     /// The child process `pid`; `child_changes` receives the signal that a child has ended or stopped.
     pub(super) fn new(pid: Pid, child_changes: Option<unix::Signal>) -> Self {
@@ -198,7 +193,7 @@ pub(super) fn exit_code(exit: Exit) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::unmeasured::exit_code_of, *};
 
     #[test]
     fn exit_codes_are_those_of_a_shell() {

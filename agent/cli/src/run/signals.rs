@@ -27,7 +27,7 @@ use rustix::process::Signal as AnySignal;
 use rustix_libc_wrappers::process::SignalExt as _;
 use tokio::io::unix::AsyncFd;
 
-use super::witness::Witness;
+use super::witness::{Witness, contains};
 
 /// Signals that stop a process by default (signal(7)), apart from SIGSTOP.
 pub(super) const STOPPING: [AnySignal; 3] = [AnySignal::TSTP, AnySignal::TTIN, AnySignal::TTOU];
@@ -203,11 +203,6 @@ fn ignored_by(pid: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
     u64::from_str_radix(mask.trim(), 16).ok()
-}
-
-/// Whether a set of signals has this one; bit n - 1 is signal n.
-pub(super) fn contains(set: u64, signal: AnySignal) -> bool {
-    set >> signal.as_raw().saturating_sub(1) & 1 == 1
 }
 
 #[expect(

@@ -18,6 +18,7 @@ use std::{
 };
 
 use nix::{
+    errno::Errno,
     sys::signal::SigSet,
     unistd::{AccessFlags, eaccess},
 };
@@ -26,7 +27,7 @@ use rustix::{
     process::{Resource, getrlimit},
 };
 
-use super::{command::exit_code_of, make_jobs::BuildJobs};
+use super::make_jobs::BuildJobs;
 use crate::{key::TOKEN_VARIABLE, standard_error::write_line};
 
 /// Stack that the agent needs, bytes. Measured: 160 KiB without a server; the rest is for TLS.
@@ -122,7 +123,12 @@ pub(super) fn run_instead(command: &[OsString], why: &str) -> u8 {
         error = execute(OsStr::new("/bin/sh"), Some(script_path(name)));
     }
     write_line(&format!("plimsoll: cannot run '{}': {error}", name.display()));
-    exit_code_of(nix::errno::Errno::from_raw(error.raw_os_error().unwrap_or(0)))
+    exit_code_of(Errno::from_raw(error.raw_os_error().unwrap_or(0)))
+}
+
+/// The exit code for a command that could not be started, as a shell reports it.
+pub(super) fn exit_code_of(error: Errno) -> u8 {
+    if error == Errno::ENOENT { 127 } else { 126 }
 }
 
 /// The file that `execvp` executes for this name. To be called if the kernel found no format in it.

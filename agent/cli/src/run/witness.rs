@@ -30,8 +30,6 @@ use nix::{
 use plimsoll_measure::proctree::leave_out;
 use rustix::process::Signal as AnySignal;
 
-use super::signals::contains;
-
 /// The word on the command line of this program that makes it a witness.
 pub(crate) const WITNESS_COMMAND: &str = "signal-witness";
 /// How long the agent waits for an answer, which takes microseconds, before it goes on without the witness.
@@ -100,6 +98,11 @@ impl Drop for Witness {
         }
         leave_out(0);
     }
+}
+
+/// Whether a set of signals has this one; bit n - 1 is signal n.
+pub(super) fn contains(set: u64, signal: AnySignal) -> bool {
+    set >> signal.as_raw().saturating_sub(1) & 1 == 1
 }
 
 /// The life of a witness; standard input is the agent.

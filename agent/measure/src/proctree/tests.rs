@@ -132,8 +132,7 @@ fn a_real_process_is_seen_with_its_memory_and_its_cpu_time_after_its_end() {
     // below the shell: other tests of this program have children too
     let mut tree = ProcessTree::of(&Kernel::running(), i32::try_from(child.id()).unwrap()).unwrap();
     let mut line = String::new();
-    io::BufRead::read_line(&mut io::BufReader::new(child.stderr.take().unwrap()), &mut line)
-        .unwrap();
+    io::BufRead::read_line(&mut io::BufReader::new(child.stderr.take().unwrap()), &mut line).unwrap();
     let mut reading = tree.read().unwrap();
     // the last pipe full may still be on its way to tail
     while reading.need < 50_000_000 {
