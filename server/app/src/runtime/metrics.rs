@@ -187,7 +187,7 @@ metrics! {
     tickets: Family<KindLabel, Gauge> = "tickets", "Open tickets, by state: granted, queued";
     tickets_max: Gauge = "tickets_max", "Limit of open tickets";
     ticket_changes: KindCounters = "ticket_changes",
-        "Changes of tickets, by kind: opened, granted, attended (an attempt runs in the place), missed (an attempt came before its place was granted), kept (the attempt ended and may be retried), collected (a client of Resalloc has asked for it), hosted (it has its host), adapted (its pool got its first hosts or lost its last), closed, expired, refused (a client of Resalloc asked for what can never be granted)";
+        "Changes of tickets, by kind: opened, granted, attended (an attempt runs in the place), missed (an attempt came before its place was granted), kept (the attempt ended and may be retried), collected (a client of Resalloc has asked for it), renewed (its job asked again with a newer token), hosted (it has its host), adapted (its pool got its first hosts or lost its last), closed, expired, refused (a client of Resalloc asked for what can never be granted)";
     ticket_wait_seconds: Histogram = "ticket_wait", "Time from the opening of a ticket to its grant",
         from Histogram::new(exponential_buckets(0.1, 3.0, 14)), in Unit::Seconds;
     ticket_decision_seconds: Histogram = "ticket_decision",

@@ -172,10 +172,13 @@ impl TicketRegistry {
                 return Err(TicketRefusal::Taken(id.clone()).into());
             }
             state.take_over(id, &claim, now);
-            let is_new = state.tickets.get(id).is_none();
+            let known = state.tickets.get(id).map(|ticket| ticket.claim.job_token_ends_unix_ms);
             let changes = state.tickets.open(id, claim, now)?;
-            if is_new {
-                state.opened(id, now);
+            let token_ends = state.tickets.get(id).and_then(|ticket| ticket.claim.job_token_ends_unix_ms);
+            match known {
+                None => state.opened(id, now),
+                Some(known) if known != token_ends => state.changed(id, "renewed"),
+                Some(_) => {}
             }
             state.note(changes, now);
             state.view(id, now)
@@ -240,6 +243,7 @@ impl TicketRegistry {
         let mut state = self.0.state();
         let view = state.view(id, now)?;
         may_touch(caller, id, &view.ticket().claim)?;
+        state.renew(id, caller);
         state.tickets.watch(id, holds, now);
         let change_receiver = state.change_receiver(id);
         drop(state);

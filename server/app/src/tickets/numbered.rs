@@ -78,9 +78,11 @@ impl TicketRegistry {
         let collected = self.0.decide(|state, now| {
             let id = id_of(number)?;
             let found = state.numbered(number, caller, now)?;
-            if let NumberedTicket::Known(View::Open(_)) = found
-                && state.tickets.collect(&id, now)
-            {
+            if let NumberedTicket::Known(View::Open(_)) = found {
+                state.renew(&id, caller);
+                if !state.tickets.collect(&id, now) {
+                    return Ok(found);
+                }
                 state.changed(&id, "collected");
                 return Ok(NumberedTicket::Known(state.view(&id, now)?));
             }
