@@ -15,6 +15,7 @@
 //! | `upstream_queues` | tickets that want such a machine, and those that have ended |
 //! | `numbered` | tickets with numbers as ids, which the server assigns |
 //! | `watching` | a watcher that waits for changes |
+//! | `waits` | how many clients may wait for their tickets at once |
 //! | `ticket_service` | tickets for callers: what a request claims |
 //! | `demand` | the demand of each pool, for autoscalers and metrics |
 
@@ -28,6 +29,7 @@ pub(crate) mod ticket_service;
 mod ticket_state;
 mod upstream;
 mod upstream_queues;
+mod waits;
 mod watching;
 
 use std::{
@@ -57,6 +59,7 @@ use tokio::{
 };
 pub(crate) use upstream::check_upstream;
 pub(crate) use upstream_queues::UpstreamStatus;
+pub(crate) use waits::{WaitSlot, WaitSlots};
 pub(crate) use watching::Watching;
 
 use crate::{

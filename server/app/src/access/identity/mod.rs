@@ -194,6 +194,11 @@ impl Identity {
             .map_or_else(|| Ok(UsageSlot::default()), |bounds| self.usage.take_slot(bounds, bound))
     }
 
+    /// Takes a slot among the connections that a full listener keeps. `None` if the caller has no more of them, or proves nothing.
+    pub(crate) fn connection_slot(&self) -> Option<UsageSlot> {
+        if self.is_anonymous { None } else { self.place(Bound::Connections).ok() }
+    }
+
     /// When the caller's token ends, milliseconds since 1970, if it is of one CI job or pod.
     pub(crate) fn job_token_ends_unix_ms(&self) -> Option<u64> {
         self.expires.filter(|_| self.is_of_job).map(|seconds| seconds.saturating_mul(1000))
