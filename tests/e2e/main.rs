@@ -20,6 +20,7 @@ mod build_hard;
 mod copr_guide;
 mod corrected;
 mod crash;
+mod crowded;
 mod damaged_store;
 mod database;
 mod demand;

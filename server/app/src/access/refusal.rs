@@ -128,7 +128,10 @@ impl Refusal {
             | Self::Crowded { .. }
             | Self::TooLittleMemory(_)
             | Self::Ticket(
-                TicketRefusal::Full(_) | TicketRefusal::Crowded { .. } | TicketRefusal::Mixed(_),
+                TicketRefusal::Full(_)
+                | TicketRefusal::Crowded { .. }
+                | TicketRefusal::OfJob(_)
+                | TicketRefusal::Mixed(_),
             ) => Some(Duration::from_secs(30)),
             Self::Exceeded(exceeded) => Some(exceeded.retry_after),
             Self::TooManyVerdicts(_) => Some(Duration::from_secs(10)),

@@ -24,7 +24,7 @@ use crate::{
     },
     ingest::Worker,
     runtime::open_files::{self, ConnectionLimits},
-    tickets::Keeper,
+    tickets::{Keeper, WaitSlots},
     verdicts::{Rejudging, Verdicts},
 };
 
@@ -98,6 +98,8 @@ impl RunningServer {
             signing: secrets.signing,
             admission_secret: secrets.admission,
             hooks,
+            // each waits on a connection of its own, and leaves half of them to other requests
+            waits: WaitSlots::new(connections.http / 4, connections.http / 2, Arc::clone(&app.metrics)),
             metrics: app.metrics,
             calls: calls.clone(),
             guard: app.guard,

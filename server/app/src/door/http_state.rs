@@ -14,6 +14,7 @@ use crate::{
     ci::{gitlab::Hooks, kubernetes::PodReviewer},
     door::{Services, agent_files::AgentFiles, calls::Calls},
     runtime::{metrics::Metrics, settings::InForce},
+    tickets::WaitSlots,
 };
 
 /// State of the HTTP handlers. A request only clones the pointer.
@@ -46,5 +47,7 @@ pub(crate) struct HttpParts {
     pub(crate) guard: Guard,
     /// Port of the gRPC listener, for error texts; `None` if unknown.
     pub(crate) grpc_port: Option<u16>,
+    /// Slots of clients that wait for their tickets.
+    pub(crate) waits: WaitSlots,
     pub(crate) stopping: CancellationToken,
 }

@@ -186,8 +186,12 @@ metrics! {
         in Unit::Bytes;
     tickets: Family<KindLabel, Gauge> = "tickets", "Open tickets, by state: granted, queued";
     tickets_max: Gauge = "tickets_max", "Limit of open tickets";
+    ticket_waits: Family<KindLabel, Gauge> = "ticket_waits",
+        "Clients that wait for their tickets with an open call, by caller: job (a token of one CI job or pod), other";
+    ticket_waits_refused: Counter = "ticket_waits_refused",
+        "Calls that wait for a ticket answered at once, because too many wait: their clients come back";
     ticket_changes: KindCounters = "ticket_changes",
-        "Changes of tickets, by kind: opened, granted, attended (an attempt runs in the place), missed (an attempt came before its place was granted), kept (the attempt ended and may be retried), collected (a client of Resalloc has asked for it), hosted (it has its host), adapted (its pool got its first hosts or lost its last), closed, expired, refused (a client of Resalloc asked for what can never be granted)";
+        "Changes of tickets, by kind: opened, granted, attended (an attempt runs in the place), missed (an attempt came before its place was granted), kept (the attempt ended and may be retried), collected (a client of Resalloc has asked for it), renewed (its job asked again with a newer token), hosted (it has its host), adapted (its pool got its first hosts or lost its last), closed, expired, refused (a client of Resalloc asked for what can never be granted)";
     ticket_wait_seconds: Histogram = "ticket_wait", "Time from the opening of a ticket to its grant",
         from Histogram::new(exponential_buckets(0.1, 3.0, 14)), in Unit::Seconds;
     ticket_decision_seconds: Histogram = "ticket_decision",
@@ -245,15 +249,15 @@ metrics! {
     silent_attempts: Gauge = "ingest_silent_attempts",
         "Open attempts without a message for two minutes, checked every minute";
     connections: Gauge = "grpc_connections", "Open connections to the gRPC listener";
-    connections_refused: Counter = "grpc_connections_refused",
-        "gRPC connections refused: limit of connections reached";
+    connections_replaced: Counter = "grpc_connections_replaced",
+        "gRPC connections closed for newer ones, the oldest without an admitted call first: limit of connections reached";
     connections_cut: KindCounters = "grpc_connections_cut",
         "gRPC connections closed by the server, by reason: control frames (a flood of HTTP/2 frames without messages)";
     calls_failed: KindCounters = "grpc_calls_failed",
         "gRPC calls answered with an error alone, by its code; resource exhausted: a limit was exceeded";
     http_connections: Gauge = "http_connections", "Open connections to the HTTP listeners";
-    http_connections_refused: Counter = "http_connections_refused",
-        "HTTP connections refused: limit of connections reached";
+    http_connections_replaced: Counter = "http_connections_replaced",
+        "HTTP connections closed for newer ones, the oldest without an admitted request first: limit of connections reached";
     http_connections_cut: KindCounters = "http_connections_cut",
         "HTTP connections closed by the server, by reason: slow, unread, malformed, too large, handshake, control frames";
     answers_unsent: BytesGauge = "answers_unsent",

@@ -15,6 +15,7 @@
 //! | `upstream_queues` | tickets that want such a machine, and those that have ended |
 //! | `numbered` | tickets with numbers as ids, which the server assigns |
 //! | `watching` | a watcher that waits for changes |
+//! | `waits` | how many clients may wait for their tickets at once |
 //! | `ticket_service` | tickets for callers: what a request claims |
 //! | `demand` | the demand of each pool, for autoscalers and metrics |
 
@@ -28,6 +29,7 @@ pub(crate) mod ticket_service;
 mod ticket_state;
 mod upstream;
 mod upstream_queues;
+mod waits;
 mod watching;
 
 use std::{
@@ -57,6 +59,7 @@ use tokio::{
 };
 pub(crate) use upstream::check_upstream;
 pub(crate) use upstream_queues::UpstreamStatus;
+pub(crate) use waits::{WaitSlot, WaitSlots};
 pub(crate) use watching::Watching;
 
 use crate::{
@@ -172,10 +175,13 @@ impl TicketRegistry {
                 return Err(TicketRefusal::Taken(id.clone()).into());
             }
             state.take_over(id, &claim, now);
-            let is_new = state.tickets.get(id).is_none();
+            let known = state.tickets.get(id).map(|ticket| ticket.claim.job_token_ends_unix_ms);
             let changes = state.tickets.open(id, claim, now)?;
-            if is_new {
-                state.opened(id, now);
+            let token_ends = state.tickets.get(id).and_then(|ticket| ticket.claim.job_token_ends_unix_ms);
+            match known {
+                None => state.opened(id, now),
+                Some(known) if known != token_ends => state.changed(id, "renewed"),
+                Some(_) => {}
             }
             state.note(changes, now);
             state.view(id, now)
@@ -240,6 +246,7 @@ impl TicketRegistry {
         let mut state = self.0.state();
         let view = state.view(id, now)?;
         may_touch(caller, id, &view.ticket().claim)?;
+        state.renew(id, caller);
         state.tickets.watch(id, holds, now);
         let change_receiver = state.change_receiver(id);
         drop(state);

@@ -78,9 +78,11 @@ impl TicketRegistry {
         let collected = self.0.decide(|state, now| {
             let id = id_of(number)?;
             let found = state.numbered(number, caller, now)?;
-            if let NumberedTicket::Known(View::Open(_)) = found
-                && state.tickets.collect(&id, now)
-            {
+            if let NumberedTicket::Known(View::Open(_)) = found {
+                state.renew(&id, caller);
+                if !state.tickets.collect(&id, now) {
+                    return Ok(found);
+                }
                 state.changed(&id, "collected");
                 return Ok(NumberedTicket::Known(state.view(&id, now)?));
             }
@@ -106,6 +108,20 @@ impl TicketRegistry {
             return Err(refusal);
         }
         self.collect(number, caller).await
+    }
+
+    /// Whether a ticket still waits for its slot. The question keeps it open as long as a wait that ends now would.
+    ///
+    /// # Errors
+    /// The same as [`Self::collect`].
+    pub(crate) async fn still_waits(&self, number: u64, caller: &Identity) -> Result<bool, Refusal> {
+        // collect() answers for what may not be watched, and for what has ended meanwhile
+        let Ok(watching) = self.watch(&id_of(number)?, false, caller) else { return Ok(false) };
+        match watching.view().await {
+            Ok(View::Open(status)) => Ok(!status.ticket.is_ready()),
+            Err(refusal) if refusal.retry_after().is_some() => Err(refusal),
+            Ok(View::Ended(..)) | Err(_) => Ok(false),
+        }
     }
 
     /// Ends a ticket, if there is one that the caller may touch.

@@ -48,6 +48,20 @@ impl TicketService {
         self.registry.open_numbered(claim).await
     }
 
+    /// State of the ticket with this number, for a client that may not wait for it.
+    /// Errors: the ticket still waits: `turned_away`; or the store cannot write.
+    pub(crate) async fn collect_at_once(
+        &self,
+        caller: &Identity,
+        number: u64,
+        turned_away: Refusal,
+    ) -> Result<CollectedTicket, Refusal> {
+        if self.registry.still_waits(number, caller).await? {
+            return Err(turned_away);
+        }
+        self.collect(caller, number, false).await
+    }
+
     /// State of the ticket with this number. With `granted`, waits until the ticket has a slot or
     /// has ended.
     /// Errors: the store cannot write, or the server is stopping.

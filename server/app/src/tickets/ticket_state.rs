@@ -20,7 +20,7 @@ use tokio::sync::watch;
 
 use super::upstream_queues::UpstreamQueues;
 use crate::{
-    access::Refusal,
+    access::{Refusal, identity::Identity},
     runtime::{
         audit::AUDIT,
         metrics::{KindLabel, Metrics},
@@ -234,6 +234,14 @@ impl TicketState {
         self.count(kind);
         if let Some(change_receiver) = self.change_senders.get(id) {
             change_receiver.send_replace(());
+        }
+    }
+
+    /// Notes when the token ends with which a job asked for its ticket.
+    pub(super) fn renew(&mut self, id: &TicketId, caller: &Identity) {
+        let is_its = self.tickets.get(id).is_some_and(|ticket| ticket.claim.by == caller.stored_name());
+        if is_its && self.tickets.renew(id, caller.job_token_ends_unix_ms()) {
+            self.changed(id, "renewed");
         }
     }
 

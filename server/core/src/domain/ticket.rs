@@ -110,6 +110,10 @@ pub struct TicketClaim {
     /// Whether the caller that opened the ticket proved that the id belongs to its own CI job.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub proven: bool,
+    /// When the token of the CI job or pod that opened the ticket expires, milliseconds since 1970; `None` for other callers. The ticket
+    /// ends with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_token_ends_unix_ms: Option<u64>,
     /// Fingerprint of the request: another request with the same id is an error.
     pub asked: u64,
 }

@@ -244,6 +244,7 @@ impl DeclaredCaller {
             proven: ProvenClaims::default(),
             trusted,
             is_anonymous,
+            is_of_job: false,
             expires: None,
             bounds: Some(bounds.or_default(Bounds::OF_FLEET.for_trust(trusted))),
         })

@@ -24,6 +24,10 @@ pub(crate) fn network_of(peer: IpAddr) -> IpAddr {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bound {
     Streams,
+    /// Clients that wait for their tickets.
+    Waits,
+    /// Connections that are kept when a listener is full.
+    Connections,
     /// Concurrent calls, without streams.
     Calls,
     /// Concurrent requests for a verdict, running or queued.
@@ -42,6 +46,8 @@ impl Bound {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Streams => "streams",
+            Self::Waits => "waits",
+            Self::Connections => "connections",
             Self::Calls => "calls",
             Self::Verdicts => "verdicts",
             Self::OpenAttempts => "open_attempts",
@@ -59,6 +65,8 @@ impl Bound {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bounds {
     streams: u64,
+    waits: u64,
+    connections: u64,
     calls: u64,
     verdicts: u64,
     open_attempts: u64,
@@ -76,6 +84,8 @@ impl Bounds {
     /// message of 256 KiB, and each verdict uses a core.
     pub(super) const OF_JOB: Self = Self {
         streams: 64,
+        waits: 16,
+        connections: 16,
         calls: 128,
         verdicts: 4,
         open_attempts: 64,
@@ -90,6 +100,8 @@ impl Bounds {
     /// concurrent builds.
     pub(super) const OF_FLEET: Self = Self {
         streams: 20_000,
+        waits: 20_000,
+        connections: u64::MAX,
         calls: 2_048,
         verdicts: 128,
         open_attempts: 100_000,
@@ -121,6 +133,8 @@ impl Bounds {
     pub(super) fn limit_of(&self, bound: Bound) -> u64 {
         match bound {
             Bound::Streams => self.streams,
+            Bound::Waits => self.waits,
+            Bound::Connections => self.connections,
             Bound::Calls => self.calls,
             Bound::Verdicts => self.verdicts,
             Bound::OpenAttempts => self.open_attempts,
@@ -140,6 +154,8 @@ impl Bounds {
 pub(super) struct BoundsTable {
     /// Streams at once.
     pub(super) streams: Option<u32>,
+    /// Clients that wait for their tickets at once.
+    pub(super) waits: Option<u32>,
     /// Calls at once, without streams.
     pub(super) calls: Option<u32>,
     /// Questions for verdicts at once.
@@ -165,6 +181,8 @@ impl BoundsTable {
         let or = |configured: Option<u32>, usual: u64| configured.map_or(usual, u64::from);
         Bounds {
             streams: or(self.streams, usual.streams),
+            waits: or(self.waits, usual.waits),
+            connections: usual.connections,
             calls: or(self.calls, usual.calls),
             verdicts: or(self.verdicts, usual.verdicts),
             open_attempts: or(self.open_attempts, usual.open_attempts),
@@ -191,6 +209,8 @@ impl fmt::Display for ExceededBound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (what, setting) = match self.bound {
             Bound::Streams => ("streams at once", "streams"),
+            Bound::Waits => ("clients that wait for tickets at once", "waits"),
+            Bound::Connections => ("kept connections at once", "connections"),
             Bound::Calls => ("calls at once", "calls"),
             Bound::Verdicts => ("questions for a verdict at once", "verdicts"),
             Bound::OpenAttempts => ("open attempts at once", "open_attempts"),

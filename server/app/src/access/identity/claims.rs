@@ -86,6 +86,7 @@ impl Grant {
             proven,
             trusted: self.trusted,
             is_anonymous: false,
+            is_of_job: is_one_build,
             expires: None,
             bounds: Some(bounds),
             usage: Usage::default(),

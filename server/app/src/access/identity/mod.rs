@@ -100,6 +100,8 @@ pub(crate) struct Identity {
     pub(crate) trusted: bool,
     /// Whether the caller has no proof of identity.
     pub(crate) is_anonymous: bool,
+    /// Whether the proof is the token of one CI job or pod.
+    pub(crate) is_of_job: bool,
     /// When the proof of identity expires, seconds since 1970, clock tolerance included; `None` for
     /// callers with a static token or a certificate.
     pub(crate) expires: Option<u64>,
@@ -120,6 +122,7 @@ impl Identity {
                 proven: ProvenClaims::default(),
                 trusted: true,
                 is_anonymous: false,
+                is_of_job: false,
                 expires: None,
                 bounds: None,
                 usage: Usage::default(),
@@ -138,6 +141,7 @@ impl Identity {
             proven: ProvenClaims::default(),
             trusted: false,
             is_anonymous: true,
+            is_of_job: false,
             expires: None,
             bounds: None,
             usage: Usage::default(),
@@ -188,6 +192,16 @@ impl Identity {
         self.bounds
             .as_ref()
             .map_or_else(|| Ok(UsageSlot::default()), |bounds| self.usage.take_slot(bounds, bound))
+    }
+
+    /// Takes a slot among the connections that a full listener keeps. `None` if the caller has no more of them, or proves nothing.
+    pub(crate) fn connection_slot(&self) -> Option<UsageSlot> {
+        if self.is_anonymous { None } else { self.place(Bound::Connections).ok() }
+    }
+
+    /// When the caller's token ends, milliseconds since 1970, if it is of one CI job or pod.
+    pub(crate) fn job_token_ends_unix_ms(&self) -> Option<u64> {
+        self.expires.filter(|_| self.is_of_job).map(|seconds| seconds.saturating_mul(1000))
     }
 
     /// Takes a slot for a call. `from`: the source address, if known.

@@ -47,6 +47,8 @@ impl Eq for Usage {}
 #[derive(Debug, Default)]
 struct UsageCounts {
     streams: u64,
+    waits: u64,
+    connections: u64,
     calls: u64,
     verdicts: u64,
     open_attempts: u64,
@@ -78,6 +80,8 @@ impl UsageCounts {
     fn slots_taken(&mut self, bound: Bound) -> &mut u64 {
         match bound {
             Bound::Calls => &mut self.calls,
+            Bound::Waits => &mut self.waits,
+            Bound::Connections => &mut self.connections,
             Bound::Verdicts => &mut self.verdicts,
             Bound::OpenAttempts => &mut self.open_attempts,
             _ => &mut self.streams,

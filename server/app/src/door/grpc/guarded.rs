@@ -11,11 +11,17 @@ use crate::{
         guard::{Caller, Guard},
         identity::{Denied, Identity, Role, Roles, UsageSlot},
     },
-    door::net::{accept::RunningRequest, serve::Peer},
+    door::net::{
+        accept::{Admitted, RunningRequest},
+        serve::Peer,
+    },
 };
 
 /// When to call again after a call was ended because its caller is no longer admitted.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// The rpc of clients that wait for their tickets.
+const WATCH_TICKET: &str = "/plimsoll.v1.Placement/WatchTicket";
 
 /// Path prefix of the service that shows a caller its permissions.
 const INTROSPECTION: &str = "/plimsoll.v1.Introspection/";
@@ -29,8 +35,7 @@ fn roles_for(path: &str) -> Option<Roles> {
         return Some(Role::ALL.into_iter().collect());
     }
     // an operator may watch and close all tickets; access to a single ticket is checked later
-    let is_for_both =
-        matches!(path, "/plimsoll.v1.Placement/WatchTicket" | "/plimsoll.v1.Placement/CloseTicket");
+    let is_for_both = matches!(path, WATCH_TICKET | "/plimsoll.v1.Placement/CloseTicket");
     Some([Some(role), is_for_both.then_some(Role::Operator)].into_iter().flatten().collect())
 }
 
@@ -62,7 +67,7 @@ pub(super) fn is_long_call(path: &str) -> bool {
         "/plimsoll.v1.Collector/Stream"
             | "/plimsoll.v1.Predictor/PredictBatch"
             | "/plimsoll.v1.Stats/Watch"
-            | "/plimsoll.v1.Placement/WatchTicket"
+            | WATCH_TICKET
             | "/externalscaler.ExternalScaler/StreamIsActive"
     )
 }
@@ -102,15 +107,18 @@ pub(super) fn admit<R>(guard: &Guard, request: &mut http::Request<R>) -> Result<
         call = caller.within(|caller| caller.call_place(from)).map_err(Refusal::Exceeded)?;
         request.extensions_mut().insert(caller);
     }
-    let request = roles.and_then(|_roles| request.extensions().get::<Peer>()).map(count_request);
+    let request = roles.and_then(|_roles| count_request(request));
     Ok(CallSlots { request, call })
 }
 
-/// Counts a call among the requests of its connection, and gives the connection a permanent slot.
-fn count_request(peer: &Peer) -> RunningRequest {
+/// Counts a call among the requests of its connection, and gives the connection a permanent slot if its caller may have one.
+fn count_request<R>(request: &http::Request<R>) -> Option<RunningRequest> {
+    let (peer, caller) = (request.extensions().get::<Peer>()?, request.extensions().get::<Caller>());
     let running = peer.requests.begin();
-    peer.requests.mark_admitted();
-    running
+    let waits = request.uri().path() == WATCH_TICKET;
+    let admitted = if waits { Admitted::Waits } else { Admitted::Asks };
+    peer.requests.mark_admitted(admitted, || caller.and_then(|caller| caller.connection_slot()));
+    Some(running)
 }
 
 fn check_caller<R>(guard: &Guard, request: &http::Request<R>, roles: Roles) -> Result<Caller, Status> {

@@ -64,11 +64,15 @@ use crate::{
     ingest::Ingest,
     runtime::metrics::Metrics,
     sizing::pools::PoolRegistry,
+    tickets::WaitSlots,
 };
 
 /// Most bytes of a message to a service that is open to every caller: such a message has little
 /// more than a name.
 const OPEN_MESSAGE_BYTES: usize = 4 * 1024;
+
+/// Jobs and pods together may wait for as many tickets as a part of the connections, with this divisor.
+const JOB_WAITS_SHARE: usize = 4;
 
 /// The services and state that all gRPC handlers share.
 #[derive(Debug, Clone)]
@@ -98,6 +102,11 @@ impl GrpcParts {
             demands: self.services.demands.clone(),
             tickets: self.services.tickets.clone(),
             watchers: self.streams(tickets::WATCHERS),
+            waits: WaitSlots::new(
+                self.connections / JOB_WAITS_SHARE,
+                tickets::WATCHERS.most,
+                Arc::clone(&self.metrics),
+            ),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::{
         pools::{demand, kind, pool},
     },
     sizing::pools::PoolRegistry,
-    tickets::{Demands, TicketService},
+    tickets::{Demands, TicketService, WaitSlots},
 };
 
 /// The service `plimsoll.v1.Placement`.
@@ -23,6 +23,7 @@ pub(super) struct PlacementService {
     pub(super) demands: Demands,
     pub(super) tickets: TicketService,
     pub(super) watchers: Streams,
+    pub(super) waits: WaitSlots,
 }
 
 #[tonic::async_trait]
@@ -76,8 +77,9 @@ impl Placement for PlacementService {
         let (asked, caller) = (request.get_ref(), caller(&request));
         let id = wire::ticket_id("ticket", &asked.ticket).map_err(Refusal::Fault)?;
         let stream = self.watchers.reserve(caller.clone())?;
+        let slot = self.waits.take(&caller)?;
         let watching = self.tickets.registry.watch(&id, asked.hold, &caller)?;
-        Ok(Response::new(stream.answer(|outbound| Box::pin(follow(watching, outbound)))))
+        Ok(Response::new(stream.answer(|outbound| Box::pin(follow(watching, slot, outbound)))))
     }
 
     async fn close_ticket(

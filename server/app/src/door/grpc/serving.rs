@@ -47,7 +47,7 @@ pub(crate) fn policy(connections: usize, agents: Handle, metrics: &Metrics) -> P
         streams: STREAMS_PER_CONNECTION,
         counts: ConnectionCounts {
             open: metrics.connections.clone(),
-            refused: metrics.connections_refused.clone(),
+            replaced: metrics.connections_replaced.clone(),
         },
         cut: metrics.connections_cut.clone(),
     }

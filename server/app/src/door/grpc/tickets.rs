@@ -9,7 +9,7 @@ use super::{outbound::Outbound, streams::StreamLimit};
 use crate::{
     access::Refusal,
     door::wire,
-    tickets::{View, Watching},
+    tickets::{View, WaitSlot, Watching},
 };
 
 /// Most watchers. Each uses a stream of its connection and some KiB. A client that gets no slot can
@@ -19,9 +19,10 @@ pub(super) const WATCHERS: StreamLimit = StreamLimit { what: "watchers of ticket
 /// How often a watcher is sent its ticket's position in the queue.
 const POSITION_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Sends changes of a ticket to a watcher until the ticket has ended.
+/// Sends changes of a ticket to a watcher until the ticket has ended. The watcher has a slot among those that wait.
 pub(super) async fn follow(
     mut watching: Watching,
+    _slot: WaitSlot,
     outbound: &Outbound<pb::WatchTicketResponse>,
 ) -> Result<(), Status> {
     let mut last = None;
@@ -65,7 +66,7 @@ mod tests {
         },
         runtime::{clock::Clock, metrics::Metrics},
         sizing::pools::PoolRegistry,
-        tickets::{Demands, TicketRegistry, TicketService},
+        tickets::{Demands, TicketRegistry, TicketService, WaitSlots},
     };
 
     #[tokio::test]
@@ -74,11 +75,12 @@ mod tests {
         let pools = PoolRegistry::open(None, Arc::clone(&metrics)).unwrap();
         let (registry, keeper) = TicketRegistry::new(Store::memory(), pools.clone(), metrics, Clock);
         let demands = Demands::new(pools.clone());
+        let waits = WaitSlots::new(1, 1, Arc::new(Metrics::new()));
         let tickets = TicketService { sizing: fixture::sizing_alone(pools.clone()), registry };
         let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
         tasks.spawn(keeper.run(stopping.clone()));
         let watchers = Streams::new(WATCHERS, tasks, stopping);
-        let service = PlacementService { pools, demands, tickets, watchers };
+        let service = PlacementService { pools, demands, tickets, watchers, waits };
         let one = OneStream::new(Role::Caller);
         let key = Some(pb::Key { package: "zlib".into(), ..pb::Key::default() });
         let question = pb::OpenTicketRequest { ticket: "t".into(), key, ..pb::OpenTicketRequest::default() };

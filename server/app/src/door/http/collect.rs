@@ -113,7 +113,7 @@ async fn handle_hook(
     }
     // the secret or the signature proved that the hook comes from GitLab; if neither is configured,
     // the guard has checked the caller
-    make_slot_permanent(&head.extensions);
+    make_slot_permanent(&head.extensions, None);
     match parse_hook(event, headers, &body)? {
         ParsedHook::Other => Ok(HookCount::Other(event.metric_label(&body))),
         ParsedHook::Ended(ended) => Ok(accept_end(parts, head, ended).await),

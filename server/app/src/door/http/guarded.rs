@@ -18,7 +18,10 @@ use crate::{
         identity::{Denied, ExceededBound, Identity, Role, UsageSlot},
     },
     ci::gitlab::SECRET_HEADER,
-    door::{BACKUP_PATH, net::serve::Peer},
+    door::{
+        BACKUP_PATH,
+        net::{accept::Admitted, serve::Peer},
+    },
 };
 
 /// The role that a path requires; `None` for paths open to every caller.
@@ -69,7 +72,7 @@ pub(super) fn admit(
     let changes = *request.method() == Method::POST;
     let Some(role) = role_for(path, changes, has_hook_secret) else { return Ok(None) };
     if guard.is_open() {
-        make_slot_permanent(request.extensions());
+        make_slot_permanent(request.extensions(), None);
         return Ok(None);
     }
     let authorization = authorization(request.headers(), role);
@@ -94,7 +97,7 @@ pub(super) fn admit(
     }
     let place = take_call_slot(guard, &identity, from)
         .map_err(|exceeded| Box::new(exceeded_response(path, &exceeded)))?;
-    make_slot_permanent(request.extensions());
+    make_slot_permanent(request.extensions(), Some(&identity));
     request.extensions_mut().insert(Caller::from(identity));
     Ok(Some(place))
 }
@@ -122,14 +125,15 @@ fn exceeded_response(path: &str, exceeded: &ExceededBound) -> Response {
 /// only valid ones.
 pub(super) fn make_certified_slot_permanent(of_request: &Extensions) {
     if of_request.get::<Peer>().is_some_and(|peer| !peer.names.is_empty()) {
-        make_slot_permanent(of_request);
+        make_slot_permanent(of_request, None);
     }
 }
 
-/// Gives the connection of this request a permanent slot.
-pub(super) fn make_slot_permanent(of_request: &Extensions) {
+/// Gives the connection of this request a permanent slot, if its caller may have one: `None` if no proof is needed.
+pub(super) fn make_slot_permanent(of_request: &Extensions, caller: Option<&Identity>) {
     if let Some(peer) = of_request.get::<Peer>() {
-        peer.requests.mark_admitted();
+        let own = || caller.map_or_else(|| Some(UsageSlot::default()), Identity::connection_slot);
+        peer.requests.mark_admitted(Admitted::Asks, own);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
         accept::{ConnectionCounts, ConnectionRequests, Listener, RunningRequest},
         body_timeout::BodyTimeout,
         response_budget::{ResponseBudget, Throttled},
-        serve::{self, Bounds, Peer, Policy, Protocol},
+        serve::{self, Bounds, LongAnswer, Peer, Policy, Protocol},
     },
     runtime::metrics::Metrics,
 };
@@ -39,7 +39,7 @@ pub(super) async fn serve(
 ) {
     let counts = ConnectionCounts {
         open: metrics.http_connections.clone(),
-        refused: metrics.http_connections_refused.clone(),
+        replaced: metrics.http_connections_replaced.clone(),
     };
     let cut = metrics.http_connections_cut.clone();
     let policy = Policy { bounds, protocol: Protocol::Http, streams: MAX_CONCURRENT_STREAMS, counts, cut };
@@ -66,7 +66,9 @@ async fn answer(
     let (answer, place) = match gate.begin(request) {
         Ok((answering, place)) => {
             let Ok(answer) = answering.await;
-            (answer, place)
+            // a call that waits has a slot of its own, so that its caller can still ask
+            let waits = answer.extensions().get::<LongAnswer>().is_some();
+            (answer, place.filter(|_| !waits))
         }
         Err(refused) => (*refused, None),
     };

@@ -1,8 +1,8 @@
 //! Accepts connections on a listener, up to a limit.
 //!
 //! The limit follows from the number of files that the process may open, because the store needs
-//! files, too. A connection beyond the limit is accepted, closed at once and counted, so that its
-//! client tries again later instead of waiting. If the system has no file for a connection, the
+//! files, too. A connection beyond the limit takes the slot of another one, which is closed and counted
+//! ([`places`]). If the system has no file for a connection, the
 //! next try waits a moment, because trying again at once would use a whole core. A listener with a
 //! [`SpareFiles`] closes a spare file instead, accepts one connection in its place, and waits until
 //! that connection has ended.
@@ -18,7 +18,8 @@ use std::{
     sync::Arc,
 };
 
-use places::{ConnectionSlot, ConnectionSlots};
+pub(crate) use places::Admitted;
+use places::ConnectionSlots;
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 pub(crate) use requests::{ConnectionRequests, RunningRequest};
 pub(crate) use spare::SpareFiles;
@@ -50,8 +51,8 @@ impl Listener {
 pub(crate) struct ConnectionCounts {
     /// Open connections.
     pub(crate) open: Gauge,
-    /// Connections that were closed because the limit was reached.
-    pub(crate) refused: Counter,
+    /// Connections that were closed for newer ones, because the limit was reached.
+    pub(crate) replaced: Counter,
 }
 
 /// An accepted connection. Its slot is given back on drop.
@@ -73,7 +74,7 @@ pub(crate) struct Acceptor {
     slots: Arc<ConnectionSlots>,
     counts: ConnectionCounts,
     spare_files: SpareFiles,
-    /// Whether the last connection was refused because the limit was reached.
+    /// Whether the last connection took the slot of another one.
     was_full: bool,
     /// Completes when the connection that uses the place of a spare file has ended.
     borrowed: Option<oneshot::Receiver<()>>,
@@ -91,10 +92,11 @@ impl Acceptor {
         }
     }
 
-    /// Accepts the next connection. Connections beyond the limit are closed and counted.
+    /// Accepts the next connection. Beyond the limit it takes the slot of another one, which is closed and counted.
     pub(crate) async fn next(&mut self) -> Connection {
         self.spare_files.wait_for_end(self.borrowed.take()).await;
         loop {
+            self.slots.until_few_end().await;
             let (stream, peer) = match self.tcp.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
@@ -102,39 +104,37 @@ impl Acceptor {
                     continue;
                 }
             };
-            let Some(place) = self.take_slot(peer) else { continue };
+            let requests = self.take_slot(peer);
             // without this, small answers wait up to 40 ms for the delayed acknowledgement of the
             // one before
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "a connection that is gone already");
+                requests.end_request();
                 continue;
             }
             self.counts.open.inc();
             let open = self.counts.open.clone();
             let (borrowed, ended) = self.spare_files.borrow();
             self.borrowed = ended;
-            return Connection {
-                stream,
-                peer,
-                requests: ConnectionRequests::new(place),
-                open_gauge: open,
-                borrowed,
-            };
+            return Connection { stream, peer, requests, open_gauge: open, borrowed };
         }
     }
 
-    /// Takes a slot for a new connection; `None` if there is none.
-    fn take_slot(&mut self, peer: SocketAddr) -> Option<ConnectionSlot> {
-        let place = self.slots.take_slot(peer.ip());
-        let was_full = std::mem::replace(&mut self.was_full, place.is_none());
-        if self.was_full {
-            self.counts.refused.inc();
+    /// Takes a slot for a new connection.
+    fn take_slot(&mut self, peer: SocketAddr) -> ConnectionRequests {
+        let requests = ConnectionRequests::new();
+        let (slot, replaced) = self.slots.take_slot(peer.ip(), requests.clone());
+        requests.hold(slot);
+        let was_full = std::mem::replace(&mut self.was_full, replaced.is_some());
+        if let Some(replaced) = replaced {
+            replaced.replace();
+            self.counts.replaced.inc();
         }
         if self.was_full && !was_full {
             let bound = self.slots.bound();
-            tracing::warn!(bound, %peer, "connection limit reached; more connections are closed at once");
+            tracing::warn!(bound, %peer, "connection limit reached; others are closed for new connections, those without an admitted request first");
         }
-        place
+        requests
     }
 }
 
@@ -161,27 +161,39 @@ impl Drop for Connection {
 #[cfg(test)]
 mod tests {
     use tokio::io::AsyncReadExt as _;
+    use tokio_util::task::TaskTracker;
 
     use super::*;
 
     #[tokio::test]
-    async fn one_connection_too_many_is_closed_at_once_and_a_place_that_is_given_back_is_free() {
+    async fn a_full_listener_closes_the_oldest_for_the_next() {
         let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = tcp.local_addr().unwrap();
-        let counts = ConnectionCounts { open: Gauge::default(), refused: Counter::default() };
+        let counts = ConnectionCounts { open: Gauge::default(), replaced: Counter::default() };
         let mut acceptor = Acceptor::new(tcp, 1, counts.clone(), SpareFiles::none());
-        let _first = TcpStream::connect(address).await.unwrap();
+        let tasks = TaskTracker::new();
+        let mut first = TcpStream::connect(address).await.unwrap();
         let held = acceptor.next().await;
-        let mut second = TcpStream::connect(address).await.unwrap();
-        let mut buffer = [0];
-        tokio::select! {
-            _none = acceptor.next() => panic!("there is no place for it"),
-            read = second.read(&mut buffer) => assert_eq!(read.unwrap_or(0), 0, "closed"),
-        }
-        assert_eq!((counts.open.get(), counts.refused.get()), (1, 1));
-        drop(held);
+        let requests = held.requests.clone();
+        let serve = |held: Connection| async move {
+            std::future::pending::<()>().await;
+            drop(held);
+        };
+        requests.served_by(tasks.spawn(serve(held)).abort_handle());
+        let _second = TcpStream::connect(address).await.unwrap();
+        let second = acceptor.next().await;
+        assert_eq!(first.read(&mut [0]).await.unwrap_or(0), 0, "closed");
+        assert_eq!((counts.open.get(), counts.replaced.get()), (1, 1));
+        // also before its task is known
         let _third = TcpStream::connect(address).await.unwrap();
-        acceptor.next().await;
-        assert_eq!(counts.refused.get(), 1);
+        let third = acceptor.next().await;
+        let requests = second.requests.clone();
+        let late = tasks.spawn(serve(second));
+        requests.served_by(late.abort_handle());
+        assert!(late.await.unwrap_err().is_cancelled());
+        drop(third);
+        let _fourth = TcpStream::connect(address).await.unwrap();
+        let _held = acceptor.next().await;
+        assert_eq!((counts.open.get(), counts.replaced.get()), (1, 2));
     }
 }

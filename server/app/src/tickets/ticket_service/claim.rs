@@ -156,6 +156,7 @@ impl TicketService {
             on_host: pool.is_some_and(Pool::gives_hosts),
             upstream_tags,
             proven: false,
+            job_token_ends_unix_ms: caller.job_token_ends_unix_ms(),
             asked: question,
         })
     }

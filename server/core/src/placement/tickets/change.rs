@@ -45,6 +45,9 @@ pub enum TicketRefusal {
         /// The limit of open tickets, over all owners.
         most: usize,
     },
+    /// The caller is a CI job or a pod, and has as many open tickets as one may have.
+    #[error("this job has {0} open tickets, the most that a job's token may have; close one of them")]
+    OfJob(usize),
     /// The limit of different combinations of pool, kind and tags is reached.
     #[error("limit of {0} waiting combinations of pool, kind and tags reached; retry later")]
     Mixed(usize),

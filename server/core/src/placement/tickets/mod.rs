@@ -63,6 +63,9 @@ use crate::domain::{Ticket, TicketClaim, TicketId, UpstreamMachine};
 /// Most combinations of pool, kind and tags with waiting tickets. In the worst case a decision examines all of them.
 pub const CLASSES: usize = 4096;
 
+/// Most open tickets of one CI job or pod: each is for one build, and a job runs some commands at once.
+pub const MAX_OPEN_OF_JOB: usize = 16;
+
 /// An owner may open no further ticket if the number of tickets that may still be opened is at most the number of the owner's tickets
 /// divided by this. So one owner can have at most four fifths of the limit.
 const TO_ONE_LEFT: usize = 4;
@@ -78,6 +81,8 @@ pub struct Tickets {
     lineup: ClassQueue,
     owners: HashMap<OwnerIndex, OwnerState>,
     deadlines: BTreeSet<(u64, TicketId)>,
+    /// Number of open tickets by the name of the CI job or pod that opened them.
+    of_jobs: HashMap<String, usize>,
     /// The highest round that was granted so far.
     round: u64,
     next: u64,
@@ -95,6 +100,7 @@ impl Tickets {
             lineup: ClassQueue::default(),
             owners: HashMap::new(),
             deadlines: BTreeSet::new(),
+            of_jobs: HashMap::new(),
             round: 0,
             next: 0,
         }
@@ -131,6 +137,7 @@ impl Tickets {
             if !open.ticket.claim.is_same(&claim) {
                 return Err(TicketRefusal::Taken(id.clone()));
             }
+            self.renew(id, claim.job_token_ends_unix_ms);
             self.ask(id, now);
             return Ok(Vec::new());
         }
@@ -141,6 +148,10 @@ impl Tickets {
             claim::scopes_with_owner(&claim).find(|counter| self.terms.limits.limit_of(counter) == Some(0))
         {
             return Err(TicketRefusal::Never(never.to_string()));
+        }
+        let is_of_job = claim.job_token_ends_unix_ms.is_some();
+        if is_of_job && self.of_jobs.get(&claim.by).is_some_and(|open| *open >= MAX_OPEN_OF_JOB) {
+            return Err(TicketRefusal::OfJob(MAX_OPEN_OF_JOB));
         }
         let of_owner = self.owner_of(&claim).map_or(0, |(_, owner)| owner.open_tickets);
         if of_owner > 0 && self.terms.most_open.saturating_sub(self.known.len()) <= of_owner / TO_ONE_LEFT {

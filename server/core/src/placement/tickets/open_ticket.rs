@@ -60,6 +60,9 @@ impl Tickets {
             }
             self.update_order(at);
         }
+        if ticket.claim.job_token_ends_unix_ms.is_some() {
+            *self.of_jobs.entry(ticket.claim.by.clone()).or_default() += 1;
+        }
         let id = ticket.id.clone();
         let entry =
             OpenTicket { ticket, counts, presence: TicketPresence::default(), until_ms: presence::NEVER };
@@ -73,6 +76,14 @@ impl Tickets {
     pub(super) fn remove(&mut self, id: &TicketId) -> Option<Ticket> {
         let OpenTicket { ticket, counts, until_ms, .. } = self.known.remove(id)?;
         self.deadlines.remove(&(until_ms, id.clone()));
+        if ticket.claim.job_token_ends_unix_ms.is_some()
+            && let Some(open) = self.of_jobs.get_mut(&ticket.claim.by)
+        {
+            *open -= 1;
+            if *open == 0 {
+                self.of_jobs.remove(&ticket.claim.by);
+            }
+        }
         let owner_at = *counts.last()?;
         let waits = ticket.granted_unix_ms.is_none();
         if waits && let Some(class) = self.class_of(&counts, ticket.claim.raised) {

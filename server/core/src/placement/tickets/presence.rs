@@ -6,13 +6,19 @@
 //! | holds a slot, no attempt runs in it | a client watches it as its holder | [`TicketTimeouts::start_within_ms`] since it was granted or got its host, or the last try in it ended; [`TicketTimeouts::ask_within_ms`] since its holder disconnected |
 //! | has a number as its id, not yet collected by its client | a client watches it while it waits | [`TicketTimeouts::ask_within_ms`] since it was opened, granted or last watched |
 //! | has a number as its id, collected | until its client closes it | |
+//! | the same, of a CI job's or pod's token | as a ticket without a number | |
 //! | an attempt runs in its slot | the attempt is open and its agent sends messages | [`TicketTimeouts::silent_within_ms`] since the agent's last message |
+//!
+//! A ticket that a CI job or pod opened ends with the job's token, or [`RECONNECT_WITHIN_MS`] after the last sign of life if that is later.
 
-use super::{ClockReading, TicketChange, TicketEnd, Tickets};
+use super::{ClockReading, TicketChange, TicketEnd, Tickets, open_ticket::OpenTicket};
 use crate::domain::{AttemptId, TicketId};
 
 /// No deadline, because a client is connected or an attempt runs.
 pub(super) const NEVER: u64 = u64::MAX;
+
+/// How long a job's ticket outlives its token: a watch ends with its token, and a client whose token was renewed watches again at once.
+const RECONNECT_WITHIN_MS: u64 = 30_000;
 
 /// Times for which tickets stay open without a sign of life, milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,14 +58,26 @@ impl Tickets {
     }
 
     /// Notes that the client of a ticket with a number as its id asked for it by this id. From then on the ticket stays open until the
-    /// client closes it. Returns true the first time.
+    /// client closes it, unless the client is a CI job or pod. Returns true the first time.
     pub fn collect(&mut self, id: &TicketId, now: ClockReading) -> bool {
+        self.ask(id, now);
         let Some(entry) = self.known.get_mut(id).filter(|entry| entry.ticket.collected == Some(false)) else {
             return false;
         };
         entry.ticket.collected = Some(true);
         self.start_timeout(id, now);
         true
+    }
+
+    /// Notes when the token ends with which a job asked again for its ticket. Returns true if it ends later than the one before.
+    pub fn renew(&mut self, id: &TicketId, job_token_ends_unix_ms: Option<u64>) -> bool {
+        let Some(entry) = self.known.get_mut(id) else { return false };
+        let known = &mut entry.ticket.claim.job_token_ends_unix_ms;
+        let is_later = known.is_some() && job_token_ends_unix_ms > *known;
+        if is_later {
+            *known = job_token_ends_unix_ms;
+        }
+        is_later
     }
 
     /// Notes that a watcher connected; with `holds` it is the build itself. Returns false if the ticket is not open.
@@ -81,11 +99,11 @@ impl Tickets {
         entry.presence.watchers = entry.presence.watchers.saturating_sub(1);
         entry.presence.holders = entry.presence.holders.saturating_sub(u32::from(held));
         let waits = !entry.ticket.is_ready();
-        if waits || entry.ticket.collected.is_some() {
+        if waits || entry.ticket.collected == Some(false) || entry.is_kept_for_client() {
             self.start_timeout(id, now);
         } else if held && entry.presence.holders == 0 && entry.ticket.attempt.is_none() {
             // the build in the slot has ended, or it lost its connection and will reconnect
-            let until = now.steady_ms.saturating_add(self.terms.timeouts.ask_within_ms);
+            let until = entry.ends_within(self.terms.timeouts.ask_within_ms, now);
             self.set_deadline(id, until);
         }
     }
@@ -150,10 +168,11 @@ impl Tickets {
         let TicketTimeouts { ask_within_ms, start_within_ms, .. } = self.terms.timeouts;
         let waits = !entry.ticket.is_ready();
         let collected = entry.ticket.collected;
-        let is_held = holders > 0 || entry.ticket.attempt.is_some() || collected == Some(true);
+        let is_held = holders > 0 || entry.ticket.attempt.is_some() || entry.is_kept_for_client();
         let is_there = is_held || (waits && watchers > 0);
-        let after = if waits || collected.is_some() { ask_within_ms } else { start_within_ms };
-        self.set_deadline(id, if is_there { NEVER } else { now.steady_ms.saturating_add(after) });
+        let after = if waits || collected == Some(false) { ask_within_ms } else { start_within_ms };
+        let until = if is_there { NEVER } else { entry.ends_within(after, now) };
+        self.set_deadline(id, until);
     }
 
     /// Sets the time at which the ticket expires; [`NEVER`]: it does not.
@@ -164,5 +183,19 @@ impl Tickets {
         if until_ms != NEVER {
             self.deadlines.insert((until_ms, id.clone()));
         }
+    }
+}
+
+impl OpenTicket {
+    /// Whether the ticket stays open until its client closes it: a client of Resalloc that has asked for it, and is no job.
+    fn is_kept_for_client(&self) -> bool {
+        self.ticket.collected == Some(true) && self.ticket.claim.job_token_ends_unix_ms.is_none()
+    }
+
+    /// When the ticket ends without a sign of life for `after_ms`, by the monotonic clock in milliseconds: earlier if its job's token ends.
+    fn ends_within(&self, after_ms: u64, now: ClockReading) -> u64 {
+        let of_token = self.ticket.claim.job_token_ends_unix_ms;
+        let left_ms = of_token.map(|ends| ends.saturating_sub(now.unix_ms).max(RECONNECT_WITHIN_MS));
+        now.steady_ms.saturating_add(left_ms.unwrap_or(u64::MAX).min(after_ms))
     }
 }

@@ -190,9 +190,10 @@ async fn who_is_let_in_nowhere_leaves_places_for_probes_and_for_those_who_are() 
     let received: Vec<&str> = strangers.iter().map(|(_, begin)| begin.as_str()).collect();
     assert_eq!(
         received,
-        ["HTTP/1.1 401", "HTTP/1.1 200"].repeat(2),
-        "half of the places, while there are no other clients"
+        ["HTTP/1.1 401", "HTTP/1.1 200"].repeat(8),
+        "each takes the place of their own oldest one"
     );
+    assert_eq!(server.metrics.http_connections_replaced.get(), 12, "of 16, with half of the places");
     let reader = "GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\n\r\n";
     let mut readers = Vec::new();
     for _ in 0..3 {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `takeTicket([TAG, ...], SANDBOX)` | the number of the ticket |
 //! | `collectTicket(NUMBER)` | `ready`, `output`, `closed`, `failed`; all nil if there is no such ticket |
-//! | `waitTicket(NUMBER)` | `output`, once there is one; empty if the ticket has ended without it |
+//! | `waitTicket(NUMBER)` | `output`, once there is one; empty if the ticket has ended without it; a fault if too many wait |
 //! | `closeTicket(NUMBER)` | nil |
 //! | `system.listMethods()`, `system.methodHelp(NAME)`, `system.methodSignature(NAME)` | what there is |
 //!
@@ -21,7 +21,7 @@ mod request;
 mod tests;
 mod waiting;
 
-use std::sync::Arc;
+use std::{fmt::Display, sync::Arc};
 
 use axum::{
     body::Body,
@@ -113,8 +113,13 @@ pub(super) async fn call(State(parts): State<HttpState>, request: Request) -> Re
         Err(fault) => return complete(&encode(Err(fault))),
     };
     let (admitted, calls) = (admitted(&parts, &head).unwrap_or_else(|| caller.clone()), parts.calls.clone());
+    let slot = match parts.waits.take(&admitted) {
+        Ok(slot) => slot,
+        Err(turned_away) => return at_once(tickets.collect_at_once(&caller, number, turned_away).await),
+    };
     // ten thousand of them may be there: each holds what it needs and no more
     let waited = async move {
+        let _slot = slot;
         encode(tokio::select! {
             waited = wait(&tickets, &caller, number) => waited,
             () = calls.idle_ended() => Err(later(&Refusal::Stopping)),
@@ -124,6 +129,15 @@ pub(super) async fn call(State(parts): State<HttpState>, request: Request) -> Re
     let mut waiting = xml(Body::new(PendingAnswer::new(waited)));
     waiting.extensions_mut().insert(LongAnswer);
     waiting
+}
+
+/// The answer to a client that may not wait. If its ticket waits, it comes back over another connection.
+fn at_once(collected: Result<CollectedTicket, Refusal>) -> Response {
+    let answer = collected.map(output).map_err(|refusal| later(&refusal));
+    // not logged: thousands of clients may come every 3 s
+    let mut answer = complete(&answer.map_or_else(fault_xml, |output| encode(Ok(output))));
+    answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    answer
 }
 
 /// The caller with its admission, where callers need one: a call that waits ends with it.
@@ -264,13 +278,20 @@ fn encode(answer: Result<Value, Fault>) -> String {
         Ok(value) => MethodResponse { value }.to_xml(),
         Err(fault) => {
             tracing::info!(code = fault.code(), fault = fault.string(), "answered a call with a fault");
-            FaultResponse { fault }.to_xml()
+            return fault_xml(fault);
         }
     };
-    encoded.unwrap_or_else(|error| {
-        tracing::error!(%error, "an answer has no form in XML");
-        String::new()
-    })
+    encoded.unwrap_or_else(no_xml)
+}
+
+/// A fault as XML, without [`DECLARATION`].
+fn fault_xml(fault: Fault) -> String {
+    FaultResponse { fault }.to_xml().unwrap_or_else(no_xml)
+}
+
+fn no_xml(error: impl Display) -> String {
+    tracing::error!(%error, "an answer has no form in XML");
+    String::new()
 }
 
 fn complete(answer: &str) -> Response {

@@ -1,43 +1,81 @@
-//! The slots for the connections of a listener. A client must not take all of them just by
-//! connecting: once half of the slots are taken, one address may hold at most a quarter of them
-//! with new connections. A connection is new until one of its requests was admitted.
+//! The slots for the connections of a listener. Clients must not shut others out just by connecting. So a listener that is full takes a new
+//! connection, and closes another one for it: the first of these that there is.
 //!
-//! Connections that are not new are not limited by address, because thousands of agents may have
-//! the same address. Each of their connections is new only for a moment, and an agent that is
-//! refused connects again.
+//! | closed for a new connection | why |
+//! |---|---|
+//! | the oldest new one of the same address, if that has a quarter of the slots with new ones and half of all are taken | other addresses keep theirs |
+//! | the oldest new one | it has proven nothing; an honest client asks at once |
+//! | an admitted one without a running request | its client connects again |
+//! | the oldest admitted one that is not kept | some always are not |
+//!
+//! A connection is new until one of its requests was admitted. Then it is kept, while there are slots to keep: an eighth of all slots is for
+//! connections that are not kept, and half of all for those on which nobody waits for a ticket. A CI job keeps few connections of its own, and
+//! a caller that proves nothing keeps none. Kept connections are not limited by address, because thousands of agents may have the same one.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{BTreeMap, BTreeSet, HashMap, hash_map::Entry},
     net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::access::identity::network_of;
+use tokio::sync::Notify;
+
+use super::ConnectionRequests;
+use crate::access::identity::{UsageSlot, network_of};
+
+/// Connections that are looked at, at most, to find one without a running request.
+const MAX_LOOKED_AT: usize = 1024;
+/// Closed connections that may still hold their files: the next one is accepted when there are fewer. Half of the files that are reserved
+/// for other parts of the process.
+const MAX_ENDING: usize = 64;
+
+/// What the first admitted request of a connection does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Admitted {
+    /// It may wait for hours, for something that other requests bring about.
+    Waits,
+    Asks,
+}
 
 #[derive(Debug)]
 pub(super) struct ConnectionSlots {
     most_connections: usize,
     taken_slots: Mutex<TakenSlots>,
+    /// Notified when a closed connection has ended.
+    ended: Notify,
 }
 
+/// Connections by number, in the order in which they came.
 #[derive(Debug, Default)]
 struct TakenSlots {
-    total: usize,
-    /// Number of new connections by address. Addresses without new connections are removed.
-    new: HashMap<IpAddr, usize>,
+    /// All that are open, with their addresses; without those that are closed for others.
+    open: BTreeMap<u64, (IpAddr, ConnectionRequests)>,
+    new: BTreeSet<u64>,
+    /// The new ones of each address. Addresses without new connections are removed.
+    new_of: HashMap<IpAddr, BTreeSet<u64>>,
+    /// Those that were admitted and are not kept.
+    not_kept: BTreeSet<u64>,
+    kept: usize,
+    /// Number of those that were closed for others and have not ended.
+    ending: usize,
+    next: u64,
+    /// Where the search for a connection without a running request goes on.
+    search_from: u64,
 }
 
 /// A slot for a connection; freed on drop.
 #[derive(Debug)]
 pub(super) struct ConnectionSlot {
     all_slots: Arc<ConnectionSlots>,
-    address: IpAddr,
-    new: bool,
+    number: u64,
+    is_new: bool,
+    /// The slot of its caller, while it is kept.
+    kept: Option<UsageSlot>,
 }
 
 impl ConnectionSlots {
     pub(super) fn of(bound: usize) -> Arc<Self> {
-        Arc::new(Self { most_connections: bound, taken_slots: Mutex::default() })
+        Arc::new(Self { most_connections: bound, taken_slots: Mutex::default(), ended: Notify::new() })
     }
 
     pub(super) fn bound(&self) -> usize {
@@ -48,47 +86,119 @@ impl ConnectionSlots {
         self.taken_slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a slot for a new connection from `peer`; `None` if the limit, or that of the peer's
-    /// address, is reached.
-    pub(super) fn take_slot(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionSlot> {
+    /// Takes a slot for a new connection from `peer`. Also returns the connection that must be closed for it, if there is one.
+    pub(super) fn take_slot(
+        self: &Arc<Self>,
+        peer: IpAddr,
+        requests: ConnectionRequests,
+    ) -> (ConnectionSlot, Option<ConnectionRequests>) {
         let address = network_of(peer);
         let mut taken = self.lock_taken();
-        let own = taken.new.get(&address).copied().unwrap_or_default();
-        let greedy =
-            taken.total >= self.most_connections.div_ceil(2) && own >= self.most_connections.div_ceil(4);
-        if taken.total >= self.most_connections || greedy {
-            return None;
-        }
-        taken.total += 1;
-        taken.new.insert(address, own + 1);
-        Some(ConnectionSlot { all_slots: Arc::clone(self), address, new: true })
+        let replaced = taken.to_replace(address, self.most_connections);
+        let replaced = replaced.and_then(|number| taken.forget(number));
+        taken.ending += usize::from(replaced.is_some());
+        let number = taken.next;
+        taken.next += 1;
+        taken.open.insert(number, (address, requests));
+        taken.new.insert(number);
+        taken.new_of.entry(address).or_default().insert(number);
+        let slot = ConnectionSlot { all_slots: Arc::clone(self), number, is_new: true, kept: None };
+        (slot, replaced)
     }
-}
 
-impl ConnectionSlot {
-    /// Notes that the connection is no longer new, so that it no longer counts toward the limit of
-    /// its address.
-    pub(super) fn mark_used(&mut self) {
-        if std::mem::take(&mut self.new) {
-            self.all_slots.lock_taken().note_known(self.address);
+    /// Waits while too many closed connections still hold their files.
+    pub(super) async fn until_few_end(&self) {
+        while self.lock_taken().ending > MAX_ENDING {
+            self.ended.notified().await;
+        }
+    }
+
+    /// Most connections that are kept.
+    fn most_kept(&self, admitted: Admitted) -> usize {
+        match admitted {
+            Admitted::Waits => self.most_connections / 2,
+            Admitted::Asks => self.most_connections - self.most_connections.div_ceil(8),
         }
     }
 }
 
 impl TakenSlots {
-    fn note_known(&mut self, address: IpAddr) {
-        let Entry::Occupied(mut own) = self.new.entry(address) else { return };
-        *own.get_mut() -= 1;
-        if *own.get() == 0 {
-            own.remove();
+    /// The connection to close for a new one of this address.
+    fn to_replace(&mut self, address: IpAddr, most: usize) -> Option<u64> {
+        let own = self.new_of.get(&address).filter(|own| own.len() >= most.div_ceil(4));
+        if let Some(own) = own.filter(|_| self.open.len() >= most.div_ceil(2)) {
+            return own.first().copied();
+        }
+        if self.open.len() < most {
+            return None;
+        }
+        let oldest_new = self.new.first().copied();
+        oldest_new.or_else(|| self.find_idle()).or_else(|| self.not_kept.first().copied())
+    }
+
+    /// An admitted connection without a running request. Looks at some of them, and the next time at those behind them.
+    fn find_idle(&mut self) -> Option<u64> {
+        let from = self.search_from;
+        let later = self.open.range(from..).chain(self.open.range(..from)).take(MAX_LOOKED_AT);
+        let (mut last, mut found) = (from, None);
+        for (number, (_, requests)) in later {
+            last = *number;
+            if requests.is_idle() {
+                found = Some(last);
+                break;
+            }
+        }
+        self.search_from = last + 1;
+        found
+    }
+
+    /// Removes a connection that is closed for another one.
+    fn forget(&mut self, number: u64) -> Option<ConnectionRequests> {
+        self.forget_new(number);
+        self.not_kept.remove(&number);
+        self.open.remove(&number).map(|(_, requests)| requests)
+    }
+
+    /// A connection is no longer new.
+    fn forget_new(&mut self, number: u64) {
+        self.new.remove(&number);
+        let Some((address, _)) = self.open.get(&number) else { return };
+        if let Entry::Occupied(mut own) = self.new_of.entry(*address) {
+            own.get_mut().remove(&number);
+            if own.get().is_empty() {
+                own.remove();
+            }
+        }
+    }
+}
+
+impl ConnectionSlot {
+    /// Notes that a request was admitted. The connection is kept if there are slots left for that, and if its caller has one: `own`.
+    pub(super) fn mark_used(&mut self, admitted: Admitted, own: impl FnOnce() -> Option<UsageSlot>) {
+        if !std::mem::take(&mut self.is_new) {
+            return;
+        }
+        let mut taken = self.all_slots.lock_taken();
+        taken.forget_new(self.number);
+        // one that is being closed for another connection stays so
+        if taken.open.contains_key(&self.number) {
+            self.kept = (taken.kept < self.all_slots.most_kept(admitted)).then(own).flatten();
+            match self.kept {
+                Some(_) => taken.kept += 1,
+                None => drop(taken.not_kept.insert(self.number)),
+            }
         }
     }
 }
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.mark_used();
-        self.all_slots.lock_taken().total -= 1;
+        let mut taken = self.all_slots.lock_taken();
+        taken.kept -= usize::from(self.kept.is_some());
+        if taken.forget(self.number).is_none() {
+            taken.ending -= 1;
+            self.all_slots.ended.notify_one();
+        }
     }
 }
 
@@ -96,26 +206,73 @@ impl Drop for ConnectionSlot {
 mod tests {
     use super::*;
 
+    /// What [`ConnectionSlots`] hold after clients came and went.
+    struct Door {
+        slots: Arc<ConnectionSlots>,
+        open: Vec<(ConnectionSlot, ConnectionRequests)>,
+    }
+
+    impl Door {
+        fn of(bound: usize) -> Self {
+            Self { slots: ConnectionSlots::of(bound), open: Vec::new() }
+        }
+
+        /// So many clients of an address come. Gives the numbers of the connections that were closed for them.
+        fn come(&mut self, count: usize, from: &str) -> Vec<u64> {
+            let mut closed = Vec::new();
+            for _ in 0..count {
+                let requests = ConnectionRequests::new();
+                let (slot, replaced) = self.slots.take_slot(from.parse().unwrap(), requests.clone());
+                self.open.push((slot, requests));
+                let Some(replaced) = replaced else { continue };
+                let at = self.open.iter().position(|(_, requests)| requests.is(&replaced)).unwrap();
+                closed.push(self.open.remove(at).0.number);
+            }
+            closed
+        }
+
+        fn admit(&mut self, number: u64, admitted: Admitted, own: Option<UsageSlot>) {
+            let (slot, _) = self.open.iter_mut().find(|(slot, _)| slot.number == number).unwrap();
+            slot.mark_used(admitted, || own);
+        }
+    }
+
     #[test]
-    fn one_address_never_takes_all_places_by_connecting_alone_and_used_ones_are_not_bounded() {
-        let places = ConnectionSlots::of(100);
-        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
-        let silent: Vec<_> = (0..200).filter_map(|_| places.take_slot(ip("10.0.0.1"))).collect();
-        assert_eq!(silent.len(), 50);
-        assert!(places.take_slot(ip("::ffff:10.0.0.1")).is_none(), "the same address");
-        let mut agents: Vec<_> = (0..200)
-            .filter_map(|_| {
-                let mut place = places.take_slot(ip("10.0.0.2"))?;
-                place.mark_used();
-                Some(place)
-            })
-            .collect();
-        assert_eq!(agents.len(), 50, "all that are left");
-        agents.truncate(10);
-        let many = (0..200).filter_map(|host| places.take_slot(ip(&format!("2001:db8::{host:x}"))));
-        assert_eq!(many.collect::<Vec<_>>().len(), 25, "one network");
-        drop((silent, agents));
-        let taken = places.lock_taken();
-        assert_eq!((taken.total, taken.new.len()), (0, 0));
+    fn a_full_door_closes_the_oldest_new_connection() {
+        let mut door = Door::of(8);
+        assert_eq!(door.come(2, "10.0.0.1"), [0; 0]);
+        assert_eq!(door.come(2, "10.0.0.2"), [0; 0]);
+        door.admit(0, Admitted::Asks, Some(UsageSlot::default()));
+        assert_eq!(door.come(4, "10.0.0.3"), [4, 5], "an address with a quarter of them loses its own");
+        assert_eq!(door.come(2, "10.0.0.4"), [0; 0]);
+        assert_eq!(door.come(2, "10.0.0.5"), [1, 2]);
+        assert_eq!(door.come(1, "10.0.0.6"), [3]);
+        // the same network
+        assert_eq!(door.come(3, "2001:db8::1"), [6, 7, 13]);
+        assert_eq!(door.come(1, "::ffff:10.0.0.6"), [8]);
+        drop(door.open);
+        let taken = door.slots.lock_taken();
+        assert_eq!((taken.open.len(), taken.new.len(), taken.new_of.len()), (0, 0, 0));
+        assert_eq!((taken.kept, taken.ending), (0, 0));
+    }
+
+    #[test]
+    fn connections_that_are_not_kept_or_idle_make_place() {
+        // what all clients do, how many slots their caller has, which of them has no running request, and which one is replaced
+        for (admitted, own, idle, replaced) in [
+            (Admitted::Asks, 8, None, 7),
+            (Admitted::Waits, 8, None, 4),
+            (Admitted::Asks, 2, None, 2),
+            (Admitted::Asks, 8, Some(3), 3),
+        ] {
+            let mut door = Door::of(8);
+            for number in 0..8 {
+                assert_eq!(door.come(1, &format!("10.0.0.{number}")), [0; 0]);
+                door.admit(number, admitted, (number < own).then(UsageSlot::default));
+            }
+            let running = door.open.iter().filter(|(slot, _)| Some(slot.number) != idle);
+            let _running: Vec<_> = running.map(|(_, requests)| requests.begin()).collect();
+            assert_eq!(door.come(1, "10.0.1.1"), [replaced]);
+        }
     }
 }

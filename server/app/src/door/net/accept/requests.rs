@@ -16,9 +16,13 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::{Instant, sleep};
+use tokio::{
+    task::AbortHandle,
+    time::{Instant, sleep},
+};
 
-use super::places::ConnectionSlot;
+use super::places::{Admitted, ConnectionSlot};
+use crate::access::identity::UsageSlot;
 
 /// Resolution of timers. Added to waits, because a timer that fires a moment early would otherwise
 /// be set again and again.
@@ -32,6 +36,8 @@ pub(crate) struct ConnectionRequests(Arc<RequestState>);
 struct RequestState {
     /// The connection's slot. Given back when the connection ends, even if clones still exist.
     place: Mutex<Option<ConnectionSlot>>,
+    /// The tasks that serve the connection, one after the other; `None` once another connection has its slot.
+    tasks: Mutex<Option<Vec<AbortHandle>>>,
     /// Whether there was a request.
     was_asked: AtomicBool,
     /// Whether a request was admitted.
@@ -58,9 +64,10 @@ pub(crate) struct RunningRequest {
 }
 
 impl ConnectionRequests {
-    pub(super) fn new(place: ConnectionSlot) -> Self {
+    pub(super) fn new() -> Self {
         Self(Arc::new(RequestState {
-            place: Mutex::new(Some(place)),
+            place: Mutex::default(),
+            tasks: Mutex::new(Some(Vec::new())),
             was_asked: AtomicBool::new(false),
             has_admitted: AtomicBool::new(false),
             left_body: AtomicBool::new(false),
@@ -71,6 +78,30 @@ impl ConnectionRequests {
         }))
     }
 
+    /// Gives the connection its slot.
+    pub(super) fn hold(&self, slot: ConnectionSlot) {
+        *self.0.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(slot);
+    }
+
+    /// Notes the task that serves the connection from now on.
+    pub(crate) fn served_by(&self, task: AbortHandle) {
+        match &mut *self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(tasks) => tasks.push(task),
+            None => task.abort(),
+        }
+    }
+
+    /// Ends the connection at once, because another one gets its slot.
+    pub(super) fn replace(&self) {
+        let tasks = self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
+        tasks.into_iter().flatten().for_each(|task| task.abort());
+    }
+
+    /// Whether no request runs.
+    pub(super) fn is_idle(&self) -> bool {
+        self.0.running_count.load(Relaxed) == 0
+    }
+
     /// Counts a request until the returned value is dropped. That alone does not keep the
     /// connection: see [`Self::mark_admitted`].
     pub(crate) fn begin(&self) -> RunningRequest {
@@ -79,14 +110,14 @@ impl ConnectionRequests {
         RunningRequest { requests: self.clone(), unread: false }
     }
 
-    /// Call it when a request was admitted: from then on the connection keeps its slot for as long
-    /// as it is used.
-    pub(crate) fn mark_admitted(&self) {
+    /// Call it when a request was admitted: from then on the connection stays open for as long as it is used. When the listener is full, it
+    /// keeps its slot if there are some to keep, and if its caller has one: `own`.
+    pub(crate) fn mark_admitted(&self, admitted: Admitted, own: impl FnOnce() -> Option<UsageSlot>) {
         if self.0.has_admitted.load(Relaxed) {
             return;
         }
         if let Some(place) = &mut *self.0.place.lock().unwrap_or_else(PoisonError::into_inner) {
-            place.mark_used();
+            place.mark_used(admitted, own);
         }
         self.0.has_admitted.store(true, Relaxed);
     }
@@ -200,8 +231,14 @@ impl fmt::Debug for ConnectionRequests {
 impl ConnectionRequests {
     /// The requests of the only connection of a listener.
     pub(crate) fn of_one_client() -> Self {
-        let slots = super::places::ConnectionSlots::of(1);
-        Self::new(slots.take_slot(std::net::Ipv4Addr::LOCALHOST.into()).unwrap())
+        let (requests, slots) = (Self::new(), super::places::ConnectionSlots::of(1));
+        requests.hold(slots.take_slot(std::net::Ipv4Addr::LOCALHOST.into(), requests.clone()).0);
+        requests
+    }
+
+    /// Whether both are of one connection.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
@@ -219,7 +256,7 @@ mod tests {
         requests.until_unused(FIRST, LATER).await;
         assert_eq!((start.elapsed().as_secs(), requests.asked()), (30, false));
         let running = requests.begin();
-        requests.mark_admitted();
+        requests.mark_admitted(Admitted::Asks, || None);
         let mut unused = std::pin::pin!(requests.until_unused(FIRST, LATER));
         tokio::select! {
             () = unused.as_mut() => panic!("a request runs"),
@@ -235,7 +272,7 @@ mod tests {
     async fn a_request_with_an_unread_answer_keeps_no_connection() {
         let requests = ConnectionRequests::of_one_client();
         let (mut read, mut unread) = (requests.begin(), requests.begin());
-        requests.mark_admitted();
+        requests.mark_admitted(Admitted::Asks, || None);
         unread.piece_given();
         for _ in 0..10 {
             read.piece_given();

@@ -4,7 +4,7 @@
 //!
 //! | the client | over HTTP | over gRPC |
 //! |---|---|---|
-//! | exceeds the limit of connections | its connection is closed at once | the same |
+//! | exceeds the limit of connections | another connection is closed for it ([`accept`](super::accept)) | the same |
 //! | does not finish the TLS handshake within 5 s | its connection is closed | the same |
 //! | begins with HTTP/1 | is served | an answer that names the address of the HTTP listener |
 //! | does not send the HTTP/2 preface in time, without TLS | | its connection is closed |
@@ -18,7 +18,7 @@
 //! | sends HTTP/2 frames without messages without end | its connection is closed ([`h2_abuse`](super::h2_abuse)) | the same |
 //! | sends only requests that are refused, or probes | its connection is closed, as if it sent no head | the same |
 //! | connects when the process can open no more files | its answer, when it is its turn; its connection is closed after 1 s | waits |
-//! | connects repeatedly without an admitted request, when half of the slots are taken | gets at most a quarter of the slots | the same |
+//! | connects repeatedly without an admitted request, when half of the slots are taken | has at most a quarter of the slots: its oldest connection is closed | the same |
 //!
 //! [`BodyTimeout`](super::body_timeout) limits the time of bodies; their size is limited where they
 //! are read. What is left of a body is dropped when the connection closes ([`disconnect`]). Answers that may take hours are sent without hyper's buffers ([`long_answer`]).
@@ -158,8 +158,10 @@ pub(crate) async fn serve<F, A, B>(
         let handshake = tls.as_ref().map(|tls| Handshake { acceptor: tls.acceptor(), _place: place });
         let bound = connection.is_borrowed().then_some(SPARE_CONNECTION_TIMEOUT);
         // boxed early, so that the large future is not copied into several tasks
+        let requests = connection.requests.clone();
         let conversing = Box::pin(converse(Arc::clone(&server), connection, handshake, threads.clone()));
-        connections.spawn(threads.run(within(bound, conversing), connections.clone()));
+        let serving = threads.run(within(bound, conversing), requests.clone(), connections.clone());
+        requests.served_by(connections.spawn(serving).abort_handle());
     }
     // no more connections are accepted
     drop(acceptor);

@@ -30,7 +30,7 @@ fn grpc(preface: Duration) -> Policy {
         bounds: Bounds { connections: 8, head: NEVER, body: NEVER, idle: NEVER },
         protocol: Protocol::Grpc { preface, own },
         streams: 8,
-        counts: ConnectionCounts { open: Gauge::default(), refused: Counter::default() },
+        counts: ConnectionCounts { open: Gauge::default(), replaced: Counter::default() },
         cut: Family::default(),
     }
 }

@@ -17,6 +17,8 @@ use hyper::rt::Executor;
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
+use crate::door::net::accept::ConnectionRequests;
+
 /// A path that has threads of its own.
 #[derive(Debug, Clone)]
 pub(crate) struct OwnThreads {
@@ -61,6 +63,7 @@ impl Threads {
     pub(super) async fn run(
         self,
         serving: impl Future<Output = ()> + Send + 'static,
+        requests: ConnectionRequests,
         connections: TaskTracker,
     ) {
         let mut serving = Box::pin(serving);
@@ -73,7 +76,7 @@ impl Threads {
             Poll::Pending => Poll::Pending,
         });
         if let Some(own) = moved.await {
-            connections.spawn_on(serving, &own.threads);
+            requests.served_by(connections.spawn_on(serving, &own.threads).abort_handle());
         }
     }
 }
@@ -115,7 +118,8 @@ mod tests {
         let (agents, connections) = (agent_threads().unwrap(), TaskTracker::new());
         let threads = Threads::of(Some(&OwnThreads { path: OWN, threads: agents.handle().clone() }));
         let (seen, mut see) = tokio::sync::mpsc::channel(8);
-        threads.clone().run(polls(threads, seen), connections.clone()).await;
+        let requests = ConnectionRequests::of_one_client();
+        threads.clone().run(polls(threads, seen), requests, connections.clone()).await;
         connections.close();
         connections.wait().await;
         let mut names = Vec::new();

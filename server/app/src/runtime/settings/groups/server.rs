@@ -25,8 +25,8 @@ pub(super) const LISTENERS: &[Setting] = settings! {
     "plain_text" => plain_text, "on|off";
     /// Time for running requests to end when the server stops.
     "drain_timeout" => drain_timeout, "TIME";
-    /// Connections to the HTTP port at once. More than 1024 get at most a half of the files that the server may have open. Each client of
-    /// Resalloc that waits for its ticket has one.
+    /// Connections to the HTTP port at once. More than 1024 get at most a half of the files that the server may have open. At most half of
+    /// them are for clients of Resalloc that wait for their tickets.
     "http_connections" => http_connections, "N", number 1_usize..=65_536;
 };
 

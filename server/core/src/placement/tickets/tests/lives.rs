@@ -77,6 +77,58 @@ fn a_numbered_ticket_goes_by_itself_only_until_its_client_has_asked_for_it() {
 }
 
 #[test]
+fn a_jobs_ticket_ends_unused_and_with_its_token() {
+    const NEVER: u64 = 9_999_999;
+    // when the token ends, when the client asks again, for another token, and until when the ticket then is open
+    for (token_ends, asks_again, renewed, until) in [
+        (None, 0, None, NEVER),
+        (Some(NEVER), 0, None, 1000),
+        (Some(NEVER), 900, None, 1000),
+        (Some(500), 0, None, 1000),
+        (Some(40_000), 35_000, None, 65_000),
+        (Some(40_000), 35_000, Some(80_000), 80_000),
+    ] {
+        let mut terms = terms(limits(Some(1), &[]), 10);
+        let is_long = token_ends == Some(40_000);
+        terms.timeouts.start_within_ms = if is_long { 90_000 } else { 1000 };
+        let mut tickets = Tickets::new(terms);
+        let of_token = |ends: Option<u64>| ends.map(|ends| at(ends).unix_ms);
+        let claim = TicketClaim { job_token_ends_unix_ms: of_token(token_ends), ..claim("o", &[]) };
+        tickets.opened("t", claim);
+        tickets.await_collector(&id("t"), at(0));
+        tickets.collect(&id("t"), at(0));
+        tickets.renew(&id("t"), of_token(renewed));
+        // asking, or waiting for what is there already, is no start; the end of a try is
+        tickets.collect(&id("t"), at(asks_again));
+        tickets.watch(&id("t"), false, at(asks_again));
+        tickets.unwatch(&id("t"), 0, false, at(asks_again));
+        if is_long {
+            let attempt = AttemptId::parse("1").unwrap();
+            assert!(tickets.begin(&id("t"), &attempt));
+            assert_eq!(tickets.expire(10, at(NEVER)), [], "an attempt runs");
+            tickets.end(&id("t"), &attempt, at(asks_again));
+        }
+        assert_eq!(tickets.expire(10, at(until)), [], "{token_ends:?} {renewed:?}");
+        let ends = usize::from(until != NEVER);
+        assert_eq!(tickets.expire(10, at(until + 1)).len(), ends, "{token_ends:?} {renewed:?}");
+    }
+}
+
+#[test]
+fn a_job_has_few_open_tickets_others_many() {
+    let mut tickets = tickets(limits(Some(1), &[]), 100);
+    let of = |by: &str, ends| TicketClaim { by: by.into(), job_token_ends_unix_ms: ends, ..claim(by, &[]) };
+    let mut most = |by: &str, ends| {
+        (0..20).filter(|n| tickets.open(&id(&format!("{by}/{n}")), of(by, ends), at(0)).is_ok()).count()
+    };
+    assert_eq!((most("job", Some(1)), most("other", Some(1)), most("runner", None)), (16, 16, 20));
+    tickets.close(&id("job/3"), at(0)).unwrap();
+    assert!(tickets.open(&id("job/3"), of("job", Some(1)), at(0)).is_ok());
+    let full = tickets.open(&id("job/more"), of("job", Some(1)), at(0));
+    assert_eq!(full, Err(TicketRefusal::OfJob(MAX_OPEN_OF_JOB)));
+}
+
+#[test]
 fn who_runs_without_a_ticket_takes_a_place_of_its_pool_and_is_not_held_back() {
     let mut tickets = tickets(limits(None, &[(LimitKey::Pool("p".into()), 2), (LimitKey::All, 5)]), 10);
     tickets.occupy("p");

@@ -37,7 +37,7 @@ impl Drop for Page {
 /// The routes of this file, where every caller is let in.
 fn pages() -> Router {
     let of_all = axum::middleware::from_fn(async |request: Request, next: axum::middleware::Next| {
-        super::super::super::guarded::make_slot_permanent(request.extensions());
+        super::super::super::guarded::make_slot_permanent(request.extensions(), None);
         next.run(request).await
     });
     Router::new().route("/", get(async || Page::bytes())).layer(of_all)
