@@ -68,7 +68,7 @@ pub(super) async fn open(
         let seen = match &takeover {
             Takeover::AtOnce => None,
             Takeover::WhenFree { on_holder, .. } => {
-                let waiting = takeover.wait(wait_until_free(target, &mut connection, on_holder));
+                let waiting = Box::pin(takeover.wait(wait_until_free(target, &mut connection, on_holder)));
                 Some(Connection::search_while(target, waiting).await?)
             }
         };
@@ -90,7 +90,7 @@ pub(super) async fn open(
 
 /// Connects, and checks server and schema.
 async fn connect(target: &Target) -> Result<Connection, PostgresError> {
-    let mut connection = connect_checked(target).await?;
+    let mut connection = Box::pin(connect_checked(target)).await?;
     check_position(target, &connection).await?;
     schema::prepare(&mut connection.client).await?;
     Ok(connection)
