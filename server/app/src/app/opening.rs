@@ -4,7 +4,7 @@ use std::{fs::File, path::Path};
 
 use anyhow::Context as _;
 use plimsoll_proto::own_files;
-use plimsoll_store::{Store, StoreSettings};
+use plimsoll_store::{PostgresSettings, Store, StoreSettings};
 use tokio_util::sync::CancellationToken;
 
 use super::standby::Standby;
@@ -23,8 +23,11 @@ pub(super) async fn open_store(
 ) -> anyhow::Result<Option<(Store, Option<File>)>> {
     if let (Some(_), Some(standby)) = (&config.store_url, standby) {
         refuse_two_stores(&config.data_dir)?;
-        let lock = lock_hooks(&config.data_dir)?;
-        let store = open_database(config, standby, stop).await?;
+        let lock = lock_data_dir(&config.data_dir)?;
+        let position_file = lock.is_some().then(|| config.data_dir.join(PostgresSettings::POSITION_FILE));
+        let settings = PostgresSettings { position_file, ..config.database()? };
+        let opened = Store::open_postgres_when_free(&settings, standby.holder_note(), stop).await;
+        let store = opened.context("store_url")?;
         return Ok(store.map(|store| {
             standby.note_taken();
             (store, lock)
@@ -37,10 +40,10 @@ pub(super) async fn open_store(
     Ok(Some((opened.context("data_dir")?, None)))
 }
 
-/// Makes and locks the data directory, in which GitLab's job hooks wait. Without one they wait in memory, which is logged later.
-fn lock_hooks(data_dir: &Path) -> anyhow::Result<Option<File>> {
+/// Makes and locks the data directory, in which the position of the database is kept. Without one an old primary may not be noticed.
+fn lock_data_dir(data_dir: &Path) -> anyhow::Result<Option<File>> {
     if let Err(error) = std::fs::create_dir_all(data_dir) {
-        tracing::warn!(%error, data_dir = %data_dir.display(), "no data directory");
+        tracing::warn!(%error, data_dir = %data_dir.display(), "no data directory, so after a restart an old primary of the database may not be noticed");
         return Ok(None);
     }
     let path = data_dir.join(LOCK_FILE);
@@ -48,13 +51,4 @@ fn lock_hooks(data_dir: &Path) -> anyhow::Result<Option<File>> {
     let in_use = "is in use: stop the server that uses it, or give this one a data directory of its own";
     file.try_lock().map_err(|_taken| anyhow::anyhow!("data_dir: {} {in_use}", data_dir.display()))?;
     Ok(Some(file))
-}
-
-async fn open_database(
-    config: &Config,
-    standby: &Standby,
-    stop: &CancellationToken,
-) -> anyhow::Result<Option<Store>> {
-    let note_holder = standby.holder_note();
-    Store::open_postgres_when_free(&config.database()?, note_holder, stop).await.context("store_url")
 }

@@ -96,7 +96,12 @@ mod tests {
     #[tokio::test]
     async fn two_connections_with_one_session_lead_to_a_pooler() {
         let Some(server) = PostgresServer::shared() else { return };
-        let settings = PostgresSettings { url: server.url("postgres"), password_file: None, ca_file: None };
+        let settings = PostgresSettings {
+            url: server.url("postgres"),
+            password_file: None,
+            ca_file: None,
+            position_file: None,
+        };
         let target = Target::read(&settings).unwrap();
         let first = Connection::open(&target).await.unwrap();
         let second = Connection::open(&target).await.unwrap();

@@ -2,6 +2,7 @@
 
 use std::{
     future::poll_fn,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::SeqCst},
@@ -18,12 +19,14 @@ use super::{
     errors::{PostgresError, describe},
     primary::Primary,
     settings::{Target, host_name},
-    tls::Tls,
 };
 
 /// How long one host may take: one that accepts connections and is frozen must not keep the others from being used, nor the holder of the
 /// lease from its beat.
 const HOST_WITHIN: Duration = Duration::from_secs(3);
+
+/// How often a server with several hosts in `store_url` looks whether another one was promoted.
+const SEARCH_INTERVAL: Duration = Duration::from_secs(4);
 
 /// Functions of the server with warnings that say nothing about a commit: that old transactions should be vacuumed soon.
 const IGNORED_WARNING_ROUTINES: [&str; 2] = ["GetNewTransactionId", "GetNewMultiXactId"];
@@ -37,6 +40,8 @@ const STANDBY: &str =
 /// A connection. It ends when this value is dropped, whatever the server is doing.
 pub(super) struct Connection {
     pub(super) client: Client,
+    /// Where it leads.
+    pub(super) primary: Primary,
     warnings: Arc<AtomicU64>,
     _task: AbortOnDropHandle<()>,
 }
@@ -54,24 +59,42 @@ impl Connection {
         }
         let mut results = tries.join_all().await;
         results.sort_unstable_by_key(|(host, _)| *host);
-        let (mut best, mut errors) = (None::<(Primary, Connection)>, Vec::new());
+        let (mut best, mut errors) = (None::<Self>, Vec::new());
         for (_, result) in results {
             match result {
-                Ok(found) if best.as_ref().is_none_or(|(best, _)| found.0.timeline > best.timeline) => {
+                Ok(found)
+                    if best.as_ref().is_none_or(|best| found.primary.timeline > best.primary.timeline) =>
+                {
                     best = Some(found);
                 }
                 Ok(_older) => {}
                 Err(error) => errors.push(error),
             }
         }
-        let Some((primary, connection)) = best else { return Err(join_errors(target, &errors)) };
-        target.last_primary.set(primary);
+        let Some(connection) = best else { return Err(join_errors(target, &errors)) };
+        target.last_primary.set(connection.primary.clone());
         Ok(connection)
     }
 
-    /// Connects to one host, whatever it is.
-    async fn open_host(config: &Config, tls: Tls) -> Result<Self, PostgresError> {
-        let connected = config.connect(tls).await;
+    /// Waits for `work`. Meanwhile looks again and again whether another host was promoted, and remembers it as the last primary.
+    pub(super) async fn search_while<T>(target: &Target, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        loop {
+            if let Ok(done) = timeout(SEARCH_INTERVAL, &mut work).await {
+                return done;
+            }
+            if target.hosts.len() > 1 {
+                tokio::select! {
+                    done = &mut work => return done,
+                    _found = Self::open(target) => {}
+                }
+            }
+        }
+    }
+
+    /// Connects to one host, and checks that it is a primary that may be used.
+    async fn open_host(target: &Target, host: usize, config: &Config) -> Result<Self, PostgresError> {
+        let connected = config.connect(target.tls.clone()).await;
         let (client, mut connection) = connected.map_err(|error| PostgresError::Passing(describe(&error)))?;
         let warnings = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&warnings);
@@ -82,7 +105,8 @@ impl Connection {
             }
         };
         let task = AbortOnDropHandle::new(TaskTracker::new().spawn(drive));
-        Ok(Self { client, warnings, _task: task })
+        let primary = check_primary(target, host, &client).await?;
+        Ok(Self { client, primary, warnings, _task: task })
     }
 
     /// The same for the statements that read. Warnings are no longer counted.
@@ -97,18 +121,10 @@ impl Connection {
     }
 }
 
-async fn try_host(
-    target: &Target,
-    host: usize,
-    config: &Config,
-) -> Result<(Primary, Connection), PostgresError> {
-    let trying = async {
-        let connection = Connection::open_host(config, target.tls.clone()).await?;
-        let primary = check_primary(target, host, &connection.client).await?;
-        Ok((primary, connection))
-    };
+async fn try_host(target: &Target, host: usize, config: &Config) -> Result<Connection, PostgresError> {
     let late = || PostgresError::Passing(format!("no answer within {} s", HOST_WITHIN.as_secs()));
-    timeout(HOST_WITHIN, trying).await.unwrap_or_else(|_elapsed| Err(late()))
+    let trying = timeout(HOST_WITHIN, Connection::open_host(target, host, config));
+    trying.await.unwrap_or_else(|_elapsed| Err(late()))
 }
 
 /// Checks that a connection leads to a primary that may be used.

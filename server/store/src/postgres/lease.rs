@@ -93,7 +93,9 @@ pub(super) struct HeartbeatTask(AbortOnDropHandle<()>);
 impl HeartbeatTask {
     /// Begins to beat.
     pub(super) fn begin(target: Target, epoch: i64, shared: Arc<SharedStatus>) -> Self {
-        Self(AbortOnDropHandle::new(TaskTracker::new().spawn(keep_beating(target, epoch, shared))))
+        Self(AbortOnDropHandle::new(TaskTracker::new().spawn(async move {
+            Connection::search_while(&target, keep_beating(&target, epoch, shared)).await;
+        })))
     }
 
     /// Ends the beat, and gives the lease up, so that a server that waits takes it at once.
@@ -109,11 +111,12 @@ impl HeartbeatTask {
 }
 
 /// Beats until another server has the lease.
-async fn keep_beating(target: Target, epoch: i64, shared: Arc<SharedStatus>) {
+async fn keep_beating(target: &Target, epoch: i64, shared: Arc<SharedStatus>) {
     let mut connection = None;
     loop {
+        connection = connection.filter(|open: &Connection| !target.last_primary.has_replaced(&open.primary));
         if connection.is_none() {
-            connection = timeout(CONNECT_WITHIN, connect(&target)).await.ok().and_then(Result::ok);
+            connection = timeout(CONNECT_WITHIN, connect(target)).await.ok().and_then(Result::ok);
         }
         let begin = Instant::now();
         let beat = match &connection {

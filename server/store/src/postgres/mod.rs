@@ -5,6 +5,7 @@
 //! | `settings`, `tls`, `primary` | from the settings to what a connection needs; which host is the primary |
 //! | `connection`, `checks` | one connection to the primary, with the settings of our sessions; whether the server can keep a store |
 //! | `schema`, `opening` | creates the tables; waits while another server has the store, and takes it |
+//! | `kept_position` | what was last seen of the database, in a file, so that an older one is refused |
 //! | `lease` | the holder's beat, and when a server that waits may take the lease |
 //! | `store`, `shared` | the store's handle: sends commits to the writer, and reads |
 //! | `pool`, `reading`, `snapshot` | connections that read, and their statements |
@@ -17,6 +18,7 @@ mod checks;
 mod connection;
 mod errors;
 mod filling;
+mod kept_position;
 mod lease;
 mod opening;
 mod pool;

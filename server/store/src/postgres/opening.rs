@@ -9,6 +9,7 @@ use super::{
     checks::{check_server, check_unpooled},
     connection::Connection,
     errors::PostgresError,
+    kept_position::DatabasePosition,
     lease::{LEASE_POLL_INTERVAL, LeaseState, LeaseWatch},
     schema::{self, HeldStore},
     settings::Target,
@@ -17,6 +18,9 @@ use super::{
 
 /// How long connecting and taking the lease may take, waits for locks included.
 pub(super) const OPEN_WITHIN: Duration = Duration::from_mins(1);
+/// How long a server that waits may take for the lease before it looks for the primary again: an old one whose standby was promoted never
+/// confirms it.
+const TAKE_WITHIN: Duration = Duration::from_secs(10);
 /// How long one look at the lease may take.
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
 
@@ -64,12 +68,17 @@ pub(super) async fn open(
         let seen = match &takeover {
             Takeover::AtOnce => None,
             Takeover::WhenFree { on_holder, .. } => {
-                Some(takeover.wait(wait_until_free(target, &mut connection, on_holder)).await?)
+                let waiting = Box::pin(takeover.wait(wait_until_free(target, &mut connection, on_holder)));
+                Some(Connection::search_while(target, waiting).await?)
             }
         };
-        match in_time(schema::take_lease(&mut connection.client, seen)).await {
+        let limit = if seen.is_some() { TAKE_WITHIN } else { OPEN_WITHIN };
+        match within(limit, schema::take_lease(&mut connection.client, seen)).await {
             Ok(None) => {}
-            Ok(Some(held)) => return Ok((held, in_time(WriterSession::prepare(connection)).await?)),
+            Ok(Some(held)) => {
+                target.kept_position.note(held.position(&connection.primary));
+                return Ok((held, in_time(WriterSession::prepare(connection)).await?));
+            }
             Err(error @ PostgresError::Passing(_)) if seen.is_some() => {
                 tracing::warn!(%error, "the store cannot be taken yet");
                 connection = takeover.wait(reconnect(target)).await?;
@@ -81,9 +90,24 @@ pub(super) async fn open(
 
 /// Connects, and checks server and schema.
 async fn connect(target: &Target) -> Result<Connection, PostgresError> {
-    let mut connection = connect_checked(target).await?;
+    let mut connection = Box::pin(connect_checked(target)).await?;
+    check_position(target, &connection).await?;
     schema::prepare(&mut connection.client).await?;
     Ok(connection)
+}
+
+/// Refuses a database that is older than one that this server has seen, and keeps how far it has come.
+async fn check_position(
+    target: &Target,
+    Connection { client, primary, .. }: &Connection,
+) -> Result<(), PostgresError> {
+    let found = schema::read_position(client).await?;
+    let found = found.map(|(store, last)| DatabasePosition::at(primary, store, last));
+    target.kept_position.check(found.as_ref())?;
+    if let Some(found) = found {
+        target.kept_position.note(found);
+    }
+    Ok(())
 }
 
 /// Connects, and checks the server.
@@ -119,7 +143,14 @@ async fn wait_until_free(
 ) -> Result<i64, PostgresError> {
     let (mut watch, mut reported) = (LeaseWatch::default(), None);
     loop {
-        let look = timeout(LOOK_WITHIN, LeaseState::read(&connection.client)).await;
+        if target.last_primary.has_replaced(&connection.primary) {
+            *connection = reconnect(target).await?;
+        }
+        let look = timeout(LOOK_WITHIN, async {
+            check_position(target, connection).await?;
+            LeaseState::read(&connection.client).await
+        })
+        .await;
         match look {
             Ok(Ok(None)) => return Ok(0),
             Ok(Ok(Some(found))) => {
@@ -148,11 +179,18 @@ async fn wait_until_free(
 pub(super) async fn in_time<T>(
     step: impl Future<Output = Result<T, PostgresError>>,
 ) -> Result<T, PostgresError> {
+    within(OPEN_WITHIN, step).await
+}
+
+async fn within<T>(
+    limit: Duration,
+    step: impl Future<Output = Result<T, PostgresError>>,
+) -> Result<T, PostgresError> {
     let late = |_elapsed| {
-        let seconds = OPEN_WITHIN.as_secs();
+        let seconds = limit.as_secs();
         let text = "another session may hold a lock on the tables of the schema plimsoll, as a restore does until its end (look into \
                     pg_stat_activity), or a standby of synchronous_standby_names is away";
         Err(PostgresError::Passing(format!("not open within {seconds} s; {text}")))
     };
-    timeout(OPEN_WITHIN, step).await.unwrap_or_else(late)
+    timeout(limit, step).await.unwrap_or_else(late)
 }

@@ -1,7 +1,8 @@
 //! Which host of `store_url` is the primary, and whether one may be used.
 //!
 //! A promotion begins a new timeline of the database. Where a primary that was replaced comes back, two hosts take writes: the one with the
-//! later timeline is the right one. This process never goes back to an earlier timeline than one that it has written to.
+//! later timeline is the right one. This process never goes back to an earlier timeline than one that it has written to; `kept_position`
+//! remembers it for the next one.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -35,6 +36,11 @@ impl LastPrimary {
     /// Which host it is; the first one if none was found yet.
     pub(super) fn host(&self) -> usize {
         self.get().map_or(0, |primary| primary.host)
+    }
+
+    /// Whether another host was promoted since this one was found. An old primary that was not stopped goes on answering.
+    pub(super) fn has_replaced(&self, primary: &Primary) -> bool {
+        self.get().is_some_and(|last| last.cluster == primary.cluster && last.timeline > primary.timeline)
     }
 
     /// Refuses another cluster than the last one, and an earlier timeline of it.

@@ -6,7 +6,7 @@
 use tokio_postgres::{Client, GenericClient, Row, Transaction, error::SqlState};
 use ulid::Ulid;
 
-use super::errors::PostgresError;
+use super::{errors::PostgresError, kept_position::DatabasePosition, primary::Primary};
 use crate::{kv::StoreIdentity, sled::FORMAT_VERSION};
 
 /// How often the first table is tried, while another server makes it.
@@ -59,6 +59,8 @@ const COMMITS_LOST: &str = "SELECT coalesce(sum(commits), 0)::bigint FROM plimso
 /// Number of the last commit. A later epoch has higher numbers.
 pub(super) const LAST_COMMIT: &str = "SELECT n FROM plimsoll.feed ORDER BY epoch DESC, n DESC LIMIT 1";
 
+const LAST_POSITION: &str = "SELECT epoch, n FROM plimsoll.feed ORDER BY epoch DESC, n DESC LIMIT 1";
+
 /// A store that this server may write.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HeldStore {
@@ -67,6 +69,13 @@ pub(super) struct HeldStore {
     pub(super) epoch: i64,
     /// Acknowledged commits that failovers of the database lost, as far as servers saw it.
     pub(super) commits_lost: u64,
+}
+
+impl HeldStore {
+    /// The last commit that is known to be there.
+    pub(super) fn position(&self, primary: &Primary) -> DatabasePosition {
+        DatabasePosition::at(primary, self.identity.id, (self.epoch, self.identity.sequence))
+    }
 }
 
 /// Creates the first table in an empty schema, and checks an existing schema. The rest is made by [`take_lease`]: a server that waits must
@@ -104,6 +113,20 @@ pub(super) async fn read_identity(client: &Client) -> Result<StoreIdentity, Post
     }
     let sequence = last_commit(client.query_opt(LAST_COMMIT, &[]).await?.as_ref());
     Ok(StoreIdentity { format: FORMAT_VERSION, id, sequence })
+}
+
+/// Id of the store, with epoch and number of its last commit. `None` if the database has no store.
+pub(super) async fn read_position(client: &Client) -> Result<Option<(Ulid, (i64, u64))>, PostgresError> {
+    if !has_store(client).await? {
+        return Ok(None);
+    }
+    let last = match client.query_opt(LAST_POSITION, &[]).await {
+        // the server that takes the lease first makes the tables
+        Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => None,
+        last => last?,
+    };
+    let last = last.map_or((0, 0), |row| (row.get(0), row.get::<_, i64>(1).cast_unsigned()));
+    Ok(Some((store_id(client).await?, last)))
 }
 
 /// Begins a transaction, and makes all tables in it for the store `identity`, which has no entries yet.

@@ -7,7 +7,7 @@ use tokio_postgres::{
     config::{Host, SslMode},
 };
 
-use super::{errors::PostgresError, primary::LastPrimary, tls::Tls};
+use super::{errors::PostgresError, kept_position::KeptPosition, primary::LastPrimary, tls::Tls};
 
 /// How long a connection to one address may take to be made. A host may have several.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
@@ -35,9 +35,14 @@ pub struct PostgresSettings {
     pub password_file: Option<PathBuf>,
     /// File with certificates of further CAs, in PEM.
     pub ca_file: Option<PathBuf>,
+    /// File that keeps how far the database had come, so that an older one is refused. `None` for commands.
+    pub position_file: Option<PathBuf>,
 }
 
 impl PostgresSettings {
+    /// Name of the position file in the data directory of a server.
+    pub const POSITION_FILE: &str = "plimsoll.database";
+
     /// Checks a URL without connecting.
     ///
     /// # Errors
@@ -54,6 +59,7 @@ pub(super) struct Target {
     pub(super) hosts: Vec<Config>,
     pub(super) tls: Tls,
     pub(super) last_primary: Arc<LastPrimary>,
+    pub(super) kept_position: Arc<KeptPosition>,
     /// `HOST:PORT/DATABASE`, for texts.
     pub(super) name: String,
 }
@@ -81,7 +87,8 @@ impl Target {
         }
         let tls = Tls::with_roots(settings.ca_file.as_deref()).map_err(PostgresError::Lasting)?;
         let hosts = one_for_each_host(&config);
-        Ok(Self { name: name(&hosts), hosts, tls, last_primary: Arc::default() })
+        let kept_position = Arc::new(KeptPosition::read(settings.position_file.clone())?);
+        Ok(Self { name: name(&hosts), hosts, tls, last_primary: Arc::default(), kept_position })
     }
 
     /// The error with the name of the database.

@@ -160,6 +160,9 @@ impl Writer {
         };
         match written {
             Ok(last) => {
+                if let Some(session) = &self.session {
+                    self.target.kept_position.note(self.held.position(&session.connection.primary));
+                }
                 self.shared.note_committed(last.cast_unsigned(), begin.elapsed());
                 let first = last.cast_unsigned() - group.len() as u64 + 1;
                 for (version, job) in (first..).zip(group) {
@@ -246,6 +249,7 @@ impl Writer {
         let connection = Connection::open(&self.target).await?;
         check_server(&connection.client).await.map_err(PostgresError::passing)?;
         reopening::check_store(&connection.client, &self.held, &self.shared).await?;
+        self.target.kept_position.note(self.held.position(&connection.primary));
         // those that are open may be to a primary that is none any more
         self.readers.retain(|_, _| false);
         WriterSession::prepare(connection).await
@@ -271,7 +275,10 @@ impl Writer {
 
     /// Connects again if the store is read-only, or if the database has ended the connection.
     async fn recover_if_broken(&mut self, queue: &mut mpsc::Receiver<WriterMessage>) {
-        let is_closed = self.session.as_ref().is_none_or(|session| session.connection.client.is_closed());
+        let is_unusable = |Connection { client, primary, .. }: &Connection| {
+            client.is_closed() || self.target.last_primary.has_replaced(primary)
+        };
+        let is_closed = self.session.as_ref().is_none_or(|session| is_unusable(&session.connection));
         let is_broken = (is_closed || self.shared.reason().is_some()) && self.carried_over.is_none();
         if is_broken && !self.is_lost && !self.shared.is_taken() && self.last_try.elapsed() >= RETRY_EVERY {
             self.recover(queue).await;

@@ -20,7 +20,7 @@ pub(crate) fn open(url: &str) -> Store {
 }
 
 pub(crate) fn settings(url: &str) -> PostgresSettings {
-    PostgresSettings { url: url.to_owned(), password_file: None, ca_file: None }
+    PostgresSettings { url: url.to_owned(), password_file: None, ca_file: None, position_file: None }
 }
 
 /// A store in a new database.
@@ -91,7 +91,7 @@ async fn a_lease_that_was_edited_or_removed_stops_the_writer_and_the_next_start_
 }
 
 /// A store that waits for the lease, and the holders that it waited for.
-fn wait_for(url: &str) -> (AbortOnDropHandle<Store>, Receiver<String>) {
+pub(crate) fn wait_for(url: &str) -> (AbortOnDropHandle<Store>, Receiver<String>) {
     let (settings, (tell, held_by)) = (settings(url), channel(8));
     let waiting = async move {
         let tell = move |holder: &str| tell.try_send(holder.to_owned()).unwrap_or_default();

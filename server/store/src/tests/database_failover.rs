@@ -11,14 +11,18 @@ use std::{
 };
 
 use plimsoll_support::{patience::eventually, postgres::PostgresServer};
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::{
+    sync::mpsc::channel,
+    task::{JoinSet, spawn_blocking},
+};
+use tokio_util::sync::CancellationToken;
 
 use super::{
-    database::{open, value},
+    database::{open, settings, value, wait_for},
     database_cut::commit_until,
     fixture::one,
 };
-use crate::{Store, StoreMode};
+use crate::{PostgresSettings, Store, StoreMode};
 
 const WAIT: [&str; 1] = ["synchronous_standby_names=ANY 1 (*)"];
 
@@ -128,4 +132,65 @@ async fn lost_commits_are_counted_and_an_old_primary_that_comes_back_is_not_used
     let third = async || value(&open(&url), b"k").await.unwrap();
     eventually("the one with the later timeline counts", third, |value| value == b"newer").await;
     assert_eq!(old.sql("postgres", "SELECT convert_from(v, 'UTF8') FROM plimsoll.entry"), "lost");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn restarted_servers_refuse_an_old_primary() {
+    let Some(servers) = pair(&[]) else { return };
+    let (url, dir) = (url_of(&servers), tempfile::tempdir().unwrap());
+    let [old, new] = servers;
+    let with_file =
+        |server: &str| PostgresSettings { position_file: Some(dir.path().join(server)), ..settings(&url) };
+    let store = Store::open_postgres(&with_file("serves")).unwrap();
+    store.commit(one(b"k", b"before")).await.unwrap();
+    let entries = async || new.psql("postgres", "SELECT count(*) FROM plimsoll.entry").stdout;
+    eventually("the standby has the first commit", entries, |count| count == b"1\n").await;
+    on_thread(&old, PostgresServer::crash).await;
+    on_thread(&new, PostgresServer::promote).await;
+    let written = async || store.commit(one(b"k", b"acknowledged")).await.is_ok();
+    eventually("the store is writable", written, |written| *written).await;
+    // a server that waits learns from the feed how far the other one has come
+    let ((seen, mut holders), stop) = (channel(1), CancellationToken::new());
+    let note = move |holder: &str| seen.try_send(holder.to_owned()).unwrap_or_default();
+    let waits = with_file("waits");
+    let waiting = Store::open_postgres_when_free(&waits, note, &stop);
+    tokio::select! {
+        opened = waiting => panic!("{opened:?}"),
+        holder = holders.recv() => assert!(holder.is_some()),
+    }
+    store.close().await.unwrap();
+    on_thread(&new, PostgresServer::crash).await;
+    on_thread(&old, PostgresServer::start_again).await;
+    for server in ["serves", "waits"] {
+        let refusal = Store::open_postgres(&with_file(server)).unwrap_err().to_string();
+        let file = dir.path().join(server);
+        let way_out = format!("remove {} on each server", file.display());
+        assert!(refusal.contains("an old primary") && refusal.contains(&way_out), "{refusal}");
+    }
+    on_thread(&new, PostgresServer::start_again).await;
+    let again = Store::open_postgres(&with_file("waits")).unwrap();
+    assert_eq!(value(&again, b"k").await.unwrap(), b"acknowledged");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unfenced_old_primary_keeps_no_lease() {
+    let Some(servers) = pair(&[]) else { return };
+    let url = url_of(&servers);
+    let [old, new] = servers;
+    let store = open(&url);
+    store.commit(one(b"k", b"before")).await.unwrap();
+    // from now on a commit there waits for the standby; the standby itself waits for none once it is promoted
+    old.sql("postgres", "ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (*)'");
+    old.sql("postgres", "SELECT pg_reload_conf()");
+    let (waiting, mut holders) = wait_for(&url);
+    assert!(holders.recv().await.is_some());
+    on_thread(&new, PostgresServer::promote).await;
+    let written = async || store.commit(one(b"k", b"newer")).await.is_ok();
+    eventually("the store is writable", written, |written| *written).await;
+    let beats = async || new.sql("postgres", "SELECT n FROM plimsoll.beat").parse::<i64>().unwrap();
+    let before = beats().await;
+    eventually("the holder beats at the new primary", beats, |n| *n > before + 2).await;
+    assert!(!waiting.is_finished(), "the holder is alive");
+    store.close().await.unwrap();
+    assert_eq!(value(&waiting.await.unwrap(), b"k").await.unwrap(), b"newer");
 }

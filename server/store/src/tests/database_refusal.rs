@@ -120,11 +120,11 @@ async fn passwords_and_certificates_are_checked_and_passwords_never_shown() {
     ];
     for (url, password, ca, way) in cases {
         let settings =
-            PostgresSettings { url: url.clone(), password_file: password.clone(), ca_file: ca.clone() };
+            PostgresSettings { password_file: password.clone(), ca_file: ca.clone(), ..settings(&url) };
         let text = refusal(&settings);
         assert!(text.contains(way) && !text.contains("s3cret"), "{settings:?}: {text}");
     }
-    let settings = PostgresSettings { url: by_name, password_file: right, ca_file: ca };
+    let settings = PostgresSettings { password_file: right, ca_file: ca, ..settings(&by_name) };
     let store = Store::open_postgres(&settings).unwrap();
     store.commit(one(b"k", b"v")).await.unwrap();
     assert!(!format!("{store:?}").contains("s3cret"));

@@ -26,6 +26,6 @@ impl Config {
     pub(crate) fn database(&self) -> anyhow::Result<plimsoll_store::PostgresSettings> {
         let url = self.store_url.clone().context("store_url is not set")?;
         let (password_file, ca_file) = (self.store_password_file.clone(), self.store_ca_file.clone());
-        Ok(plimsoll_store::PostgresSettings { url, password_file, ca_file })
+        Ok(plimsoll_store::PostgresSettings { url, password_file, ca_file, position_file: None })
     }
 }

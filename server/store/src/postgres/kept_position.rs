@@ -1,0 +1,248 @@
+//! How far the database had come when this server last wrote or looked, in a file of the data directory.
+//!
+//! An old primary, or an old copy of the database, does not know of what came after it. So a server that starts compares the database with
+//! this file before it uses it, and a standby notes what it finds in `feed`, where the server that serves writes its position.
+//! `FORMAT.md` has the bytes of the file.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::fs::FileExt as _,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use plimsoll_proto::own_files;
+use ulid::Ulid;
+
+use super::{errors::PostgresError, primary::Primary};
+use crate::bytes;
+
+/// Size of a slot: a sector of the disk, so that an interrupted write damages one slot alone.
+const SLOT_BYTES: usize = 512;
+/// Bytes used in a slot: store id, cluster, timeline, epoch, commit, checksum.
+const RECORD_BYTES: usize = 16 + 8 + 4 + 8 + 8 + 4;
+/// Number of slots, which are written in turn.
+const SLOTS: usize = 2;
+
+/// A moment in the history of a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct DatabasePosition {
+    pub(super) store: Ulid,
+    /// Identity of its cluster, and the timeline in it.
+    pub(super) cluster: u64,
+    pub(super) timeline: u32,
+    /// Epoch and number of the last commit.
+    pub(super) epoch: u64,
+    pub(super) commit: u64,
+}
+
+impl DatabasePosition {
+    /// The position of the last row of `feed` at this primary.
+    pub(super) fn at(primary: &Primary, store: Ulid, (epoch, commit): (i64, u64)) -> Self {
+        let cluster = primary.cluster.parse().unwrap_or_default();
+        let timeline = u32::from_str_radix(&primary.timeline, 16).unwrap_or_default();
+        Self { store, cluster, timeline, epoch: epoch.cast_unsigned(), commit }
+    }
+
+    /// A promotion begins a later timeline, with what its standby had. Timelines of two clusters cannot be compared.
+    fn is_before(&self, other: &Self) -> bool {
+        if self.cluster == other.cluster && self.timeline != other.timeline {
+            return self.timeline < other.timeline;
+        }
+        (self.epoch, self.commit) < (other.epoch, other.commit)
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let [cluster, epoch, commit] = [self.cluster, self.epoch, self.commit].map(u64::to_be_bytes);
+        let timeline = self.timeline.to_be_bytes();
+        let mut slot =
+            bytes::seal([&self.store.to_bytes()[..], &cluster, &timeline, &epoch, &commit].concat());
+        slot.resize(SLOT_BYTES, 0);
+        slot
+    }
+
+    fn decode(slot: &[u8]) -> Option<Self> {
+        let filled = slot.get(..RECORD_BYTES)?;
+        bytes::open(filled).ok()?;
+        let (store, rest) = filled.split_first_chunk()?;
+        let (cluster, rest) = rest.split_first_chunk()?;
+        let (timeline, rest) = rest.split_first_chunk()?;
+        let (epoch, rest) = rest.split_first_chunk()?;
+        let (commit, _crc) = rest.split_first_chunk()?;
+        let [cluster, epoch, commit] = [cluster, epoch, commit].map(|number| u64::from_be_bytes(*number));
+        Some(Self {
+            store: Ulid::from_bytes(*store),
+            cluster,
+            timeline: u32::from_be_bytes(*timeline),
+            epoch,
+            commit,
+        })
+    }
+}
+
+/// The file, or none: then nothing is kept, and nothing refused.
+#[derive(Debug, Default)]
+pub(super) struct KeptPosition {
+    path: Option<PathBuf>,
+    state: Mutex<PositionFile>,
+}
+
+#[derive(Debug, Default)]
+struct PositionFile {
+    last: Option<DatabasePosition>,
+    /// `None` until the file was made anew.
+    file: Option<File>,
+    slot: usize,
+}
+
+impl KeptPosition {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// It cannot be read, or both slots are damaged.
+    pub(super) fn read(path: Option<PathBuf>) -> Result<Self, PostgresError> {
+        let Some(path) = path else { return Ok(Self::default()) };
+        let read = match fs::read(&path) {
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Self { path: Some(path), ..Self::default() });
+            }
+            Err(error) => return Err(PostgresError::Lasting(format!("{}: {error}", path.display()))),
+        };
+        let slots = read.chunks(SLOT_BYTES).take(SLOTS).filter_map(DatabasePosition::decode);
+        // both slots are of one store, cluster and timeline
+        let last = slots.max_by_key(|position| (position.epoch, position.commit)).ok_or_else(|| {
+            PostgresError::Lasting(format!(
+                "{} is damaged, so an old primary would not be noticed: make sure that store_url leads to the newest one, then remove the \
+                 file",
+                path.display()
+            ))
+        })?;
+        let state = Mutex::new(PositionFile { last: Some(last), ..PositionFile::default() });
+        Ok(Self { path: Some(path), state })
+    }
+
+    /// Refuses a database that is older than what was kept, or has another store or none.
+    pub(super) fn check(&self, found: Option<&DatabasePosition>) -> Result<(), PostgresError> {
+        let (Some(path), Some(kept)) = (&self.path, self.last()) else { return Ok(()) };
+        let file = path.display();
+        let DatabasePosition { store, timeline, epoch, commit, .. } = kept;
+        let Some(found) = found else {
+            return Err(PostgresError::Passing(format!(
+                "the database has no store, and this server last used the store {store} (commit {commit}): name its database in store_url, or \
+                 restore it. To begin with an empty store, remove {file} on each server"
+            )));
+        };
+        if found.store != store {
+            return Err(PostgresError::Passing(format!(
+                "the database has another store ({}, and this server last used {store}): name the right one in store_url. To go on with this one, \
+                 remove {file} on each server",
+                found.store
+            )));
+        }
+        if !found.is_before(&kept) {
+            return Ok(());
+        }
+        Err(PostgresError::Passing(format!(
+            "this is an old primary that was replaced, or an old copy of the database (timeline {}, epoch {}, commit {}; this server knows of \
+             timeline {timeline}, epoch {epoch}, commit {commit}): stop it, and start the newer one, or make this one its standby. To go on \
+             with what is here and lose what is newer, remove {file} on each server",
+            found.timeline, found.epoch, found.commit
+        )))
+    }
+
+    /// Keeps a position that was checked, or written by this server. A new timeline or epoch is on the disk when this returns; commits
+    /// are not synced, so a power cut may take the last of them. A file that cannot be written is logged.
+    pub(super) fn note(&self, found: DatabasePosition) {
+        let Some(path) = &self.path else { return };
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = state.last.replace(found).unwrap_or(found);
+        if last == found && state.file.is_some() {
+            return;
+        }
+        if state.file.is_some() && (DatabasePosition { commit: found.commit, ..last }) == found {
+            state.slot = (state.slot + 1) % SLOTS;
+            let at = state.slot * SLOT_BYTES;
+            let written = state.file.as_ref().map(|file| file.write_all_at(&found.encode(), at as u64));
+            return log_failed(written.unwrap_or(Ok(())));
+        }
+        if found.commit < last.commit {
+            let lost = last.commit - found.commit;
+            tracing::warn!(
+                lost,
+                "the database was promoted without the last commits that this server knows of"
+            );
+        }
+        log_failed(state.begin(path, found));
+    }
+
+    fn last(&self) -> Option<DatabasePosition> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).last
+    }
+}
+
+impl PositionFile {
+    /// Makes the file anew, durably, with this position in both slots.
+    fn begin(&mut self, path: &Path, position: DatabasePosition) -> io::Result<()> {
+        self.file = None;
+        own_files::replace(&path.with_extension("database.new"), path, &position.encode().repeat(SLOTS))?;
+        self.file = Some(own_files::open(path)?);
+        Ok(())
+    }
+}
+
+fn log_failed(written: io::Result<()>) {
+    if let Err(error) = written {
+        tracing::warn!(%error, "the position of the database is not kept, so after a restart an old primary may not be noticed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEW: DatabasePosition =
+        DatabasePosition { store: Ulid(1), cluster: 7, timeline: 2, epoch: 3, commit: 9 };
+
+    #[test]
+    fn an_older_database_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("plimsoll.database");
+        let read = || KeptPosition::read(Some(path.clone()));
+        read().unwrap().check(None).unwrap();
+        let kept = read().unwrap();
+        for commit in 7..=NEW.commit {
+            kept.note(DatabasePosition { commit, ..NEW });
+        }
+        let remove = format!("remove {} on each server", path.display());
+        for (found, refusal) in [
+            (Some(NEW), ""),
+            (Some(DatabasePosition { commit: 10, ..NEW }), ""),
+            (Some(DatabasePosition { timeline: 3, epoch: 1, commit: 1, ..NEW }), ""),
+            (Some(DatabasePosition { cluster: 8, timeline: 1, ..NEW }), ""),
+            (Some(DatabasePosition { timeline: 1, epoch: 4, ..NEW }), "old primary"),
+            (Some(DatabasePosition { commit: 8, ..NEW }), "old copy"),
+            (Some(DatabasePosition { epoch: 2, commit: 10, ..NEW }), "old copy"),
+            (Some(DatabasePosition { cluster: 8, commit: 8, ..NEW }), "old copy"),
+            (Some(DatabasePosition { store: Ulid(2), ..NEW }), "another store"),
+            (None, "has no store"),
+        ] {
+            let checked = read().unwrap().check(found.as_ref()).err().map(|error| error.to_string());
+            let text = checked.clone().unwrap_or_default();
+            assert_eq!(checked.is_some(), !refusal.is_empty(), "{found:?}: {text}");
+            assert!(text.contains(refusal) && (refusal.is_empty() || text.contains(&remove)), "{text}");
+        }
+        // a write that was interrupted leaves the position before it
+        let whole = fs::read(&path).unwrap();
+        let torn = |slots: &[usize]| {
+            let mut torn = whole.clone();
+            slots.iter().for_each(|slot| torn[slot * SLOT_BYTES + 20] ^= 1);
+            fs::write(&path, torn).unwrap();
+            read().map(|kept| kept.last().unwrap().commit).map_err(|error| error.to_string())
+        };
+        let one = [torn(&[0]).unwrap(), torn(&[1]).unwrap()];
+        assert!(one.contains(&8) && one.contains(&9), "{one:?}");
+        assert!(torn(&[0, 1]).unwrap_err().contains("is damaged"));
+    }
+}
