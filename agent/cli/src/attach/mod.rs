@@ -152,7 +152,7 @@ impl<'a> FollowedBuild<'a> {
         let end = self.until_end(stop).await;
         let wall = self.attempt.start.elapsed();
         let ended = BuildEnd { name, end, wall, ..BuildEnd::default() };
-        self.attempt.close(ended, async || stop.next().await.to_owned()).await;
+        Box::pin(self.attempt.close(ended, async || stop.next().await.to_owned())).await;
     }
 
     async fn until_end(&mut self, stop: &mut StopSignals) -> MeasurementEnd {

@@ -163,7 +163,7 @@ impl RunningBuild<'_> {
             asked.set(true);
             signal
         };
-        let closed = self.attempt.close(ended, interruption).await;
+        let closed = Box::pin(self.attempt.close(ended, interruption)).await;
         let keeps_ticket = place.filter(|_| closed.delivered);
         TryResult { exit, asked_to_end: asked.get(), closed, ticket_session: keeps_ticket }
     }

@@ -177,10 +177,9 @@ fn reach(witnessed: Option<bool>, by_process: bool, signal: AnySignal) -> Signal
     // the leader of a session gets a hangup alone, and it is meant for the build
     let for_build = by_process || signal == AnySignal::HUP;
     match witnessed {
-        Some(true) => SignalReach::Group,
         Some(false) | None if for_build => SignalReach::Agent,
         Some(false) => SignalReach::Own,
-        None => SignalReach::Group,
+        Some(true) | None => SignalReach::Group,
     }
 }
 

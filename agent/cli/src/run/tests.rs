@@ -174,12 +174,21 @@ fn witness_process() {
 }
 
 /// Starts the agent as the leader of a process group, and reads its standard output up to the line `ready`.
-fn in_own_group(script: &str) -> (Child, Pid, impl Iterator<Item = String>) {
+fn in_own_group(script: &str) -> (Child, Pid, impl Iterator<Item = String>, KilledGroup) {
     let mut child = spawn(agent(script).process_group(0).stderr(Stdio::null()));
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.any(|line| line == "ready"));
     let pid = Pid::from_raw(child.id().cast_signed());
-    (child, pid, lines)
+    (child, pid, lines, KilledGroup(pid))
+}
+
+/// Kills a process group at the end of a test, also of one that fails.
+struct KilledGroup(Pid);
+
+impl Drop for KilledGroup {
+    fn drop(&mut self) {
+        let _gone = killpg(self.0, Signal::SIGKILL);
+    }
 }
 
 /// Sends a signal by its number to a process, or to its group.
@@ -197,10 +206,10 @@ fn each_signal_reaches_the_build_once() {
         ![9, 17, 19, 20, 21, 22, 32, 33].contains(number) && mask(&status, "SigIgn") >> (number - 1) & 1 == 0
     };
     let numbers: Vec<i32> = (1..=64).filter(is_sent).collect();
-    let traps: String = numbers.iter().map(|number| format!("trap 'echo got {number}' {number}; ")).collect();
-    let script = format!("ulimit -c 0; {traps} echo ready; while :; do sleep 0.02; done");
+    let traps: Vec<_> = numbers.iter().map(|number| format!("trap 'echo got {number}' {number}; ")).collect();
+    let script = format!("ulimit -c 0; {} echo ready; while :; do sleep 0.02; done", traps.concat());
     for to_group in [false, true] {
-        let (mut child, agent, mut lines) = in_own_group(&script);
+        let (mut child, agent, mut lines, _group) = in_own_group(&script);
         // the last one shows that none came twice before it
         for number in numbers.iter().chain([&10]) {
             send(*number, agent, to_group);
@@ -216,7 +225,7 @@ fn each_signal_reaches_the_build_once() {
 fn the_agent_stops_and_continues_with_the_build() {
     let script = "trap 'exit 3' USR1; echo ready; echo $$; while :; do sleep 0.02; done";
     for to_group in [false, true] {
-        let (mut child, agent, mut lines) = in_own_group(script);
+        let (mut child, agent, mut lines, _group) = in_own_group(script);
         let build = lines.next().unwrap();
         for _time in 0..2 {
             send(20, agent, to_group);

@@ -34,6 +34,23 @@ impl OwnerState {
     }
 }
 
+/// How long a job's ticket outlives its token: a watch ends with its token, and a client whose token was renewed watches again at once.
+const RECONNECT_WITHIN_MS: u64 = 30_000;
+
+impl OpenTicket {
+    /// Whether the ticket stays open until its client closes it: a client of Resalloc that has asked for it, and is no job.
+    pub(super) fn is_kept_for_client(&self) -> bool {
+        self.ticket.collected == Some(true) && self.ticket.claim.job_token_ends_unix_ms.is_none()
+    }
+
+    /// When the ticket ends without a sign of life for `after_ms`, by the monotonic clock in milliseconds: earlier if its job's token ends.
+    pub(super) fn ends_within(&self, after_ms: u64, now: ClockReading) -> u64 {
+        let of_token = self.ticket.claim.job_token_ends_unix_ms;
+        let left_ms = of_token.map(|ends| ends.saturating_sub(now.unix_ms).max(RECONNECT_WITHIN_MS));
+        now.steady_ms.saturating_add(left_ms.unwrap_or(u64::MAX).min(after_ms))
+    }
+}
+
 impl Tickets {
     /// Adds a ticket that holds a slot or waits for one.
     pub(super) fn insert(&mut self, ticket: Ticket, now: ClockReading) {

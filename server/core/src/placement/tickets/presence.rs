@@ -9,16 +9,13 @@
 //! | the same, of a CI job's or pod's token | as a ticket without a number | |
 //! | an attempt runs in its slot | the attempt is open and its agent sends messages | [`TicketTimeouts::silent_within_ms`] since the agent's last message |
 //!
-//! A ticket that a CI job or pod opened ends with the job's token, or [`RECONNECT_WITHIN_MS`] after the last sign of life if that is later.
+//! A ticket that a CI job or pod opened ends with the job's token, or 30 s after the last sign of life if that is later.
 
-use super::{ClockReading, TicketChange, TicketEnd, Tickets, open_ticket::OpenTicket};
+use super::{ClockReading, TicketChange, TicketEnd, Tickets};
 use crate::domain::{AttemptId, TicketId};
 
 /// No deadline, because a client is connected or an attempt runs.
 pub(super) const NEVER: u64 = u64::MAX;
-
-/// How long a job's ticket outlives its token: a watch ends with its token, and a client whose token was renewed watches again at once.
-const RECONNECT_WITHIN_MS: u64 = 30_000;
 
 /// Times for which tickets stay open without a sign of life, milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,19 +180,5 @@ impl Tickets {
         if until_ms != NEVER {
             self.deadlines.insert((until_ms, id.clone()));
         }
-    }
-}
-
-impl OpenTicket {
-    /// Whether the ticket stays open until its client closes it: a client of Resalloc that has asked for it, and is no job.
-    fn is_kept_for_client(&self) -> bool {
-        self.ticket.collected == Some(true) && self.ticket.claim.job_token_ends_unix_ms.is_none()
-    }
-
-    /// When the ticket ends without a sign of life for `after_ms`, by the monotonic clock in milliseconds: earlier if its job's token ends.
-    fn ends_within(&self, after_ms: u64, now: ClockReading) -> u64 {
-        let of_token = self.ticket.claim.job_token_ends_unix_ms;
-        let left_ms = of_token.map(|ends| ends.saturating_sub(now.unix_ms).max(RECONNECT_WITHIN_MS));
-        now.steady_ms.saturating_add(left_ms.unwrap_or(u64::MAX).min(after_ms))
     }
 }
