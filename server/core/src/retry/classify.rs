@@ -1,10 +1,9 @@
 //! Classifies why an attempt failed: clues are ordered by strength, and the first that names a cause decides.
 //!
 //! Kernel counters > reasons of container and pod > starvation > exit code and signal > reason of the CI system > log. A deadline of the
-//! container or pod comes after starvation: it shows that the time was over, not why it was too short. A line in which a scheduler names its
-//! memory limit counts as a reason of the CI system if the exit shows a kill from outside, and comes before that exit. A `weak` clue (a
-//! signal that many programs send, a line that only reports a failure) decides only if no other clue does. The order in which clues of one
-//! kind were reported does not matter ([`join`](mod@super::join)). Clues that agree with the decision or argue against it are listed with it.
+//! container or pod comes after starvation: it shows that the time was over, not why it was too short. A `weak` clue (a signal that many
+//! programs send, a line that only reports a failure) decides only if no other clue does. The order in which clues of one kind were
+//! reported does not matter ([`join`](mod@super::join)). Clues that agree with the decision or argue against it are listed with it.
 
 use super::{
     clues,
@@ -91,7 +90,6 @@ fn classify_ignoring(
     found.extend(measured.and_then(|summary| clues::killed_at_limit(summary, exit)));
     found.extend(deadlines);
     let logged = clues::log_clues(&hits, measured);
-    found.extend(clues::scheduler_clue(exit, &hits));
     let log_says_why = log_says_why(ended.as_ref(), &hits, &is_silenced);
     let (ended, ended_after) = if log_says_why { (None, ended) } else { (ended, None) };
     found.extend(ended);

@@ -246,17 +246,6 @@ pub(super) fn exit_clue(exit: Exit, kills: Option<u64>) -> Option<Clue> {
     }
 }
 
-/// The clue that the scheduler ended the job for the memory that it counts: a line of the log names its limit, and the exit shows a kill from
-/// outside. The line alone proves nothing. The kernel's count of OOM kills says nothing about the scheduler's.
-pub(super) fn scheduler_clue(exit: Option<Exit>, hits: &[RuleMatch<'_>]) -> Option<Clue> {
-    // SIGINT, SIGKILL, SIGTERM, SIGXCPU: with these, schedulers end what is over a limit
-    let exit = exit.filter(|exit| matches!(signal_of(*exit), (_, Some(2 | 9 | 15 | 24))))?;
-    let named = |hit: &&RuleMatch<'_>| hit.rule.sign == Some(OutOfMemorySign::Scheduler) && !hit.rule.weak;
-    let hit = hits.iter().find(named)?;
-    let text = format!("{exit}, and the scheduler names its memory limit ({})", text_of(hit));
-    Some(Clue { rule: hit.rule.id.clone(), ..make_clue(Source::Ci, Cause::Oom, 0.75, text) })
-}
-
 /// Clues from the log, strongest first. Equally strong lines keep the order that [`join`](mod@super::join) gives them.
 ///
 /// A line counts once, by the strongest rule that matches it. There is one exception: a line that shows both a fault outside and a failure

@@ -70,9 +70,9 @@ fn a_scheduler_counts_memory_apart_from_the_kernel() {
         ("a pod of the build", measured(Exit::Code(1), pod), Cause::Oom, Action::AsIs),
         ("a pod, and killed", measured(Exit::Code(137), pod), Cause::Oom, Action::AsIs),
         ("-9 alone", measured(Exit::Code(247), ""), Cause::Oom, Action::AsIs),
-        ("a line, and killed", measured(Exit::Signal(9), lsf), Cause::Oom, Action::Bigger),
-        ("a line, and interrupted", measured(Exit::Code(130), slurm), Cause::Oom, Action::Bigger),
-        ("a line, and -9", measured(Exit::Code(247), slurm), Cause::Oom, Action::Bigger),
+        ("a line, and killed", measured(Exit::Signal(9), lsf), Cause::Oom, Action::AsIs),
+        ("a line, and interrupted", measured(Exit::Code(130), slurm), Cause::Oom, Action::AsIs),
+        ("a line, and -9", measured(Exit::Code(247), slurm), Cause::Oom, Action::AsIs),
         ("the scheduler's reason", named("OUT_OF_MEMORY"), Cause::Oom, Action::Bigger),
         ("the kernel's words", measured(Exit::Code(137), "cc1: oom-killed"), Cause::Infra, Action::AsIs),
     ];
