@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_core::domain::{
-    Attempt, JobPod, Summary, Ticket, TicketNumbers, UpstreamServer, UpstreamTicket, Verdict,
+    Attempt, JobHook, JobPod, Summary, Ticket, TicketNumbers, UpstreamServer, UpstreamTicket, Verdict,
 };
 
 use crate::{
@@ -143,6 +143,7 @@ impl Checker {
             KeyKind::Summary => next_record::<Summary>(joiner, part),
             KeyKind::Verdict => next_record::<Verdict>(joiner, part),
             KeyKind::Ticket => next_record::<Ticket>(joiner, part),
+            KeyKind::Hook => next_record::<JobHook>(joiner, part),
             KeyKind::Pod => next_record::<JobPod>(joiner, part),
             KeyKind::Numbers => next_record::<TicketNumbers>(joiner, part),
             KeyKind::UpstreamServer => next_record::<UpstreamServer>(joiner, part),
