@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_tests::{Server, Site, eventually};
+use plimsoll_support::postgres::PostgresServer;
+use plimsoll_tests::{Programs, Server, Site, eventually};
 use serde_json::{Value, json};
 
 use crate::gantry::{post_event, post_hook};
@@ -225,4 +226,23 @@ fn a_large_hook_without_the_secret_gets_the_reason_and_is_not_cut_off() {
     let (status, answer) = post_event(server, "Pipeline Hook", "", &large);
     assert!(status == 401 && answer.contains("X-Gitlab-Token"), "{status} {answer}");
     assert_eq!(post_event(server, "Pipeline Hook", "X-Gitlab-Token: s3cret\r\n", &large).0, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hooks_answered_with_200_survive_a_takeover() {
+    let Some(database) = PostgresServer::shared() else { return };
+    let url = database.url(&database.new_database());
+    let dir = tempfile::tempdir().unwrap();
+    let start = |name: &str| {
+        Server::start_with(Programs::for_tests(), &dir.path().join(name), &["--store-url", &url]).unwrap()
+    };
+    let first = start("a");
+    for job in 1..=20 {
+        assert_eq!(post_hook(&first, "", &whole(job).to_string()).0, 200);
+    }
+    first.kill().unwrap();
+    let next = start("b");
+    let known = async || next.get("/metrics").unwrap().1;
+    let line = "plimsoll_hooks_total{kind=\"remembered\"} 20\n";
+    eventually("the next server knows each hook", known, |text| text.contains(line)).await;
 }

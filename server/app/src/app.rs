@@ -30,7 +30,7 @@ use crate::{
         shared_secret::{SharedTokens, SigningKeys},
     },
     ci::{
-        gitlab::{self, Follower, FoundHook, Hooks, Spool},
+        gitlab::{self, Follower, Hooks, StoredHook},
         kubernetes,
     },
     ingest::{
@@ -166,9 +166,9 @@ impl App {
             Some(read) => read?,
             None => return store.close().await.context("closing the store").map(|()| None),
         }
-        let kept = hooks_on_disk(&config.data_dir, &metrics).await;
+        let found = StoredHook::read_all(&store).await.context("the store: cannot read the job hooks")?;
         let verdicts = Verdicts::new(ingest.clone(), Arc::new(config.private.clone()));
-        let (hooks, follower) = Hooks::new(ingest.clone(), verdicts.clone(), gitlab, kept);
+        let (hooks, follower) = Hooks::new(ingest.clone(), verdicts.clone(), gitlab, found);
         Ok(Some(Self {
             config,
             listeners,
@@ -232,20 +232,4 @@ fn rule_sources(config: &Config) -> RuleSources {
 async fn read_store(worker: &mut Worker, tickets: &TicketRegistry) -> anyhow::Result<()> {
     worker.resume().await.context("the store: cannot read the history")?;
     tickets.resume(worker.open()).await.context("the store: cannot read the tickets")
-}
-
-/// Opens the spool of job hooks. If that fails, the server still accepts hooks, but a crash loses
-/// those that are not processed yet.
-async fn hooks_on_disk(data_dir: &Path, metrics: &Arc<Metrics>) -> Option<(Spool, Vec<FoundHook>)> {
-    let (dir, metrics) = (data_dir.to_owned(), Arc::clone(metrics));
-    let opened = tokio::task::spawn_blocking(move || Spool::open(&dir, &metrics)).await;
-    let opened = opened.context("it ended badly").and_then(|opened| Ok(opened?));
-    opened
-        .inspect_err(|error| {
-            tracing::error!(
-                error = format!("{error:#}"),
-                "job hooks cannot be kept on disk: they wait in memory"
-            );
-        })
-        .ok()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_core::domain::{
-    Attempt, JobPod, Summary, Ticket, TicketNumbers, UpstreamServer, UpstreamTicket, Verdict,
+    Attempt, JobHook, JobPod, Summary, Ticket, TicketNumbers, UpstreamServer, UpstreamTicket, Verdict,
 };
 
 use crate::{
@@ -13,6 +13,7 @@ use crate::{
     errors::{KeyText, StoreError},
     keys::{self, KeyKind},
     kv::{KeyValue, PageLimit, UnreadableRange},
+    series_check::SeriesCheck,
 };
 
 /// Result of a check.
@@ -56,18 +57,22 @@ pub(crate) struct Checker {
     joiners: BTreeMap<u8, RecordJoiner>,
     report: CheckReport,
     findings: Vec<CheckFinding>,
+    /// Compares summaries and samples, in a store of which all can be read.
+    series: Option<SeriesCheck>,
 }
 
-/// Checks every entry of an open store whose last commit is `last_commit`. Passes each finding to `on_finding`, and after each entry the number
-/// of bytes read so far to `progress`.
+/// Checks every entry of an open store whose last commit is `last_commit`, and whether the samples are there that the summaries speak of.
+/// Attempts that ended since `complete_since`, milliseconds since 1970, must have all of them; `None`: retention may have removed any.
+/// Passes each finding to `on_finding`, and after each entry the number of bytes read so far to `progress`.
 /// Errors: the store cannot be read.
 pub async fn check_store(
     store: &Store,
     last_commit: u64,
+    complete_since: Option<u64>,
     mut on_finding: impl FnMut(CheckFinding),
     mut progress: impl FnMut(u64),
 ) -> Result<CheckReport, StoreError> {
-    let mut checker = Checker::new(last_commit);
+    let mut checker = Checker { series: Some(SeriesCheck::new(complete_since)), ..Checker::new(last_commit) };
     let mut after: Option<Vec<u8>> = None;
     loop {
         let (page, gap) = store.scan_past(&[], after.as_deref(), PageLimit::PAGE).await?;
@@ -109,6 +114,13 @@ impl Checker {
         for kind in KeyKind::ALL {
             self.check_record(kind, None);
         }
+        // what cannot be read is not missing
+        let is_readable = self.report.unreadable + self.report.damaged == 0 && self.findings.is_empty();
+        if let Some(series) = self.series.take().filter(|_| is_readable) {
+            for (id, reason) in series.finish() {
+                self.add_finding(&KeyKind::Summary.prefix_of(&id), reason);
+            }
+        }
         self.report_findings(on_finding);
         self.report
     }
@@ -139,10 +151,15 @@ impl Checker {
     fn check_record(&mut self, kind: KeyKind, part: Option<&KeyValue>) {
         let joiner = self.joiners.entry(kind as u8).or_default();
         let ended = match kind {
-            KeyKind::Attempt => next_record::<Attempt>(joiner, part),
-            KeyKind::Summary => next_record::<Summary>(joiner, part),
+            KeyKind::Attempt => joined::<Attempt>(joiner, part).map(|read| {
+                read.map(|open| self.series.iter_mut().for_each(|series| series.add_open(open.id.clone())))
+            }),
+            KeyKind::Summary => joined::<Summary>(joiner, part).map(|read| {
+                read.map(|summary| self.series.iter_mut().for_each(|series| series.add_summary(&summary)))
+            }),
             KeyKind::Verdict => next_record::<Verdict>(joiner, part),
             KeyKind::Ticket => next_record::<Ticket>(joiner, part),
+            KeyKind::Hook => next_record::<JobHook>(joiner, part),
             KeyKind::Pod => next_record::<JobPod>(joiner, part),
             KeyKind::Numbers => next_record::<TicketNumbers>(joiner, part),
             KeyKind::UpstreamServer => next_record::<UpstreamServer>(joiner, part),
@@ -166,6 +183,12 @@ impl Checker {
         };
         match chunk::decode(start, &entry.value.value) {
             Ok(runs) => {
+                let covered = runs.first().zip(runs.last()).zip(keys::id_of(&entry.key));
+                if let Some((((first, last), id), series)) = covered.zip(self.series.as_mut())
+                    && KeyKind::of(&entry.key) == Some(KeyKind::Block)
+                {
+                    series.add_block(id, first.start(), last.end());
+                }
                 self.report.samples += runs.iter().map(|run| run.samples.len() as u64).sum::<u64>();
             }
             Err(damage) => self.add_finding(&entry.key, damage.0),
@@ -187,9 +210,14 @@ fn next_record<T: Record>(
     joiner: &mut RecordJoiner,
     part: Option<&KeyValue>,
 ) -> Option<Result<(), CheckFinding>> {
+    joined::<T>(joiner, part).map(|read| read.map(drop))
+}
+
+/// Like [`next_record`], with the record.
+fn joined<T: Record>(joiner: &mut RecordJoiner, part: Option<&KeyValue>) -> Option<Result<T, CheckFinding>> {
     let (key, record) = match part {
         Some(part) => joiner.push::<T>(part),
         None => joiner.finish(),
     }?;
-    Some(record.map(|_| ()).map_err(|damage| CheckFinding { key: keys::text(&key), reason: damage.0 }))
+    Some(record.map_err(|damage| CheckFinding { key: keys::text(&key), reason: damage.0 }))
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use plimsoll_core::domain::{
-    Attempt, JobPod, Summary, Ticket, TicketNumbers, UpstreamServer, UpstreamTicket, Verdict,
+    Attempt, JobHook, JobPod, Summary, Ticket, TicketNumbers, UpstreamServer, UpstreamTicket, Verdict,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -74,6 +74,7 @@ macro_rules! json_record {
 
 json_record! {
     Attempt: Attempt,
+    JobHook: Hook,
     JobPod: Pod,
     Ticket: Ticket,
     TicketNumbers: Numbers,
@@ -95,6 +96,7 @@ macro_rules! keyed_record {
 
 keyed_record! {
     Attempt: attempt => attempt.id.as_str(),
+    JobHook: hook => hook.name.as_str(),
     Summary: summary => summary.attempt.as_str(),
     Ticket: ticket => ticket.id.as_str(),
     TicketNumbers: _numbers => NUMBERS_PART,

@@ -18,6 +18,8 @@ pub enum KeyKind {
     Fragment = b'f',
     /// Sealed samples.
     Block = b'b',
+    /// A hook about the end of a job that is not applied to its attempt yet.
+    Hook = b'h',
     /// The record of the numbers that were used as ticket ids.
     Numbers = b'n',
     /// Sizes of a CI job's pod.
@@ -36,10 +38,11 @@ pub enum KeyKind {
 
 impl KeyKind {
     /// All kinds.
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Attempt,
         Self::Fragment,
         Self::Block,
+        Self::Hook,
         Self::Numbers,
         Self::Pod,
         Self::UpstreamServer,
@@ -62,6 +65,7 @@ impl KeyKind {
     pub(super) fn tail_bytes(self) -> usize {
         match self {
             Self::Attempt
+            | Self::Hook
             | Self::Numbers
             | Self::Pod
             | Self::UpstreamServer

@@ -43,6 +43,7 @@ mod range_end;
 mod records;
 mod seal;
 mod series;
+mod series_check;
 mod sled;
 mod snapshot;
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::{
 
 use anyhow::bail;
 use clap::Args;
+use plimsoll_core::domain::RetentionPolicy;
 use plimsoll_proto::figures::{count, counted, counted_as};
 use plimsoll_store::{CheckFinding, CheckReport, OfflineStore, StoreIdentity, StoreSettings, check_store};
 
@@ -17,7 +18,7 @@ use super::{
     print_note,
     progress::Progress,
 };
-use crate::{ci::gitlab::Spool, runtime::settings::Config};
+use crate::runtime::{clock::Clock, settings::Config};
 
 /// Reads a whole data directory, or a whole store in a database, and names what is damaged.
 ///
@@ -72,11 +73,6 @@ impl Verify {
         progress.end();
         print_report(store.identity(), &checked, whole)?;
         judge_losses(&checked, &settings.dir)?;
-        if let Err(error) = Spool::check(&settings.dir) {
-            bail!(IncompleteResult(format!(
-                "job hooks cannot be kept on disk: {error}. A server starts, is not ready, and loses the hooks that wait when it is killed"
-            )));
-        }
         writeln!(io::stdout(), "no damage found")?;
         Ok(())
     }
@@ -92,6 +88,7 @@ fn verify_database(config: &Config) -> anyhow::Result<()> {
         let checked = check_store(
             &view,
             identity.sequence,
+            complete_since(&config.retain),
             |finding| print_finding(&finding),
             |bytes| {
                 progress.bytes("verifying", bytes, whole);
@@ -117,6 +114,12 @@ fn verify_database(config: &Config) -> anyhow::Result<()> {
     }
     writeln!(io::stdout(), "no damage found")?;
     Ok(())
+}
+
+/// Attempts that ended since this time have all their samples; `None` if samples are removed by their size.
+fn complete_since(retain: &RetentionPolicy) -> Option<u64> {
+    let kept_ms = u64::try_from(retain.keep_for.as_millis()).unwrap_or(u64::MAX);
+    retain.max_bytes.is_none().then(|| Clock.now_unix_ms().saturating_sub(kept_ms))
 }
 
 fn print_finding(finding: &CheckFinding) {

@@ -15,11 +15,6 @@ use super::{
 use crate::ingest::ci_outcomes::OutcomeStatus;
 
 impl Ingest {
-    /// Queues a report; returns false if the queue is full or the server is stopping.
-    pub(crate) fn queue_report(&self, reported: ReportedOutcome) -> bool {
-        self.try_queue_report(reported, None)
-    }
-
     /// Queues a report; the result is sent to the returned receiver. `None` if the queue is full or
     /// the server is stopping.
     pub(crate) fn queue_report_for_result(
@@ -27,7 +22,10 @@ impl Ingest {
         reported: ReportedOutcome,
     ) -> Option<oneshot::Receiver<OutcomeStatus>> {
         let (answer, answered) = oneshot::channel();
-        self.try_queue_report(reported, Some(answer)).then_some(answered)
+        match self.requests.try_send(Request::Report(CiReport { reported, answer: Some(answer) })) {
+            Ok(()) => Some(answered),
+            Err(TrySendError::Full(_) | TrySendError::Closed(_)) => None,
+        }
     }
 
     /// Queues a report, and waits for space in the queue and for the result; `None` if the worker
@@ -36,17 +34,6 @@ impl Ingest {
         let (answer, answered) = oneshot::channel();
         self.requests.send(Request::Report(CiReport { reported, answer: Some(answer) })).await.ok()?;
         answered.await.ok()
-    }
-
-    fn try_queue_report(
-        &self,
-        reported: ReportedOutcome,
-        answer: Option<oneshot::Sender<OutcomeStatus>>,
-    ) -> bool {
-        match self.requests.try_send(Request::Report(CiReport { reported, answer })) {
-            Ok(()) => true,
-            Err(TrySendError::Full(_) | TrySendError::Closed(_)) => false,
-        }
     }
 }
 

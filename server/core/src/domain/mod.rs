@@ -10,6 +10,7 @@ mod field_violation;
 mod fixtures;
 mod fnv;
 mod history;
+mod job_hook;
 mod job_pod;
 mod jobs_curve;
 mod key;
@@ -49,6 +50,7 @@ pub use fixtures::{test_attempt, test_history, test_report, test_summary, test_v
 pub use fnv::Fnv;
 pub use history::bytes_of;
 pub use history::{History, HistoryLimits};
+pub use job_hook::{AppliedHook, JobHook};
 pub use job_pod::JobPod;
 pub use jobs_curve::{CurveKnown, JobsCurve, JobsPoint};
 pub use key::{COMMIT_LABELS, PIPELINE_LABEL};

@@ -5,7 +5,7 @@
 //!
 //! | fact | module | where it is stored | who may report it | when it is checked against the attempt's project | when it is removed | most that are stored |
 //! |---|---|---|---|---|---|---|
-//! | how a job ended (hook) | `ingest::ci_outcomes::early_reports`, `gitlab::spool` | memory; `hooks/*.told` on disk | role `hook`, or the hook's own secret; it must be allowed to report on the project that it names | when it ends an attempt, and when one opens | the oldest of the busiest reporter; on disk after an hour | 10,000 |
+//! | how a job ended (hook) | `ingest::ci_outcomes::early_reports`, `gitlab::stored_hooks` | memory, store | role `hook`, or the hook's own secret; it must be allowed to report on the project that it names | when it ends an attempt, and when one opens | the oldest of the busiest reporter; in the store after an hour | 10,000 |
 //! | that a hook was received before | `gitlab::waiting` | memory | the same; hooks of two reporters are different | not needed: only a hook of the same reporter is a repetition | the oldest | 20,000 |
 //! | verdicts, with their evidence | `verdicts::known` | store | a trusted caller of the project, or the job itself | when the next one is given, at the end of the attempt, when shown, at a start | those of others when the attempt ends; all with the attempt, or as one of 100,000 strays | 64 of a project, 1,024 of an attempt |
 //! | failures of a key | `ingest::failure_classifier` | memory | as verdicts | by the project in the key | the oldest | 50,000 |

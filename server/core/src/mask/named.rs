@@ -1,7 +1,7 @@
 //! Masks values after a name that marks them as secret: `DB_PASSWORD=...`, `--token ...`, `"client_secret": "..."`.
 //!
 //! Such names also occur in compiler messages (`unexpected token: identifier`), so the value is checked as well: after `=` or an option
-//! nearly every value is secret, after a colon only values that are not words. In brackets, after `==` and after `$` there may be types,
+//! nearly every value is secret, after a colon and after `is` only values that are not words. In brackets, after `==` and after `$` there may be types,
 //! conditions and variables; there only values with letters and digits are secret, because types and most variables do not mix them.
 
 use std::{borrow::Cow, sync::LazyLock};
@@ -46,10 +46,14 @@ impl NamePatterns {
         Ok(Self {
             pairs: Regex::new(&format!(
                 r#"(?ix)(?<name> (?:{names}) s? (?:(?:[_.\-]|(?-i:[A-Z]))[a-z0-9_.\-]{{0,40}})? | (?:(?-u:\b)|_)(?:{words}) )
-                (?<between> ["']? \s{{0,4}} (?:=>|:=|={{1,3}}|:) \s{{0,4}} | \s{{1,4}}) (?<first> \S)"#
+                (?<between> ["']? \s{{0,4}} (?:=>|:=|={{1,3}}|:) \s{{0,4}}
+                | (?:\s{{1,4}} (?:for|of|für) \s{{1,4}} [^\s:=]{{1,40}})? (?: \s{{0,4}} : | \s{{1,4}} (?:is|was|ist|est|es) (?:\s{{1,4}} (?:now|set\s{{1,4}}to))? \s?:?) \s{{1,4}}
+                | \s{{1,4}}) (?<first> \S)"#
             ))?,
             secret: Regex::new(&format!(r"(?i){names}|(?:^|[_.\-])(?:{words}|pwd)$"))?,
-            password: Regex::new(r"(?i)pass(?:word|wd|phrase|code)$")?,
+            password: Regex::new(
+                r"(?i)(?:pass(?:wor[dt]|wd|phrase|code|e)|kennwort|wachtwoord|contrase[ñn]a|senha)$",
+            )?,
             at_a_border: Regex::new(&format!(r#"(?i)\A(?:{words})["']?\s{{0,4}}[:=]"#))?,
             named,
         })
@@ -164,6 +168,11 @@ impl NamePatterns {
         if mark.is_empty() {
             let before = found.get(0).and_then(|whole| text.get(..whole.start()));
             return before.is_some_and(is_option) && !bare.starts_with('-');
+        }
+        if mark.starts_with(char::is_alphabetic) {
+            let looks_secret =
+                if self.password.is_match(name) { is_not_a_word(bare) } else { is_opaque(bare) };
+            return bare.len() >= MIN_IN_A_SENTENCE && looks_secret && !bare.starts_with(BRACKETS);
         }
         let in_json = mark.starts_with(['"', '\'']);
         let is_sentence = mark.ends_with(':') && between.ends_with(char::is_whitespace) && !in_json;

@@ -59,7 +59,7 @@ impl Pattern {
 
     /// Whether an engine that backtracks, such as Python's, may take exponential time; true if unknown.
     pub(super) fn may_backtrack(&self) -> bool {
-        backtracking::may_be_exponential(&self.hir)
+        backtracking::may_be_exponential(&self.text)
     }
 
     /// Whether no text of at most `bytes` bytes can match.

@@ -2,7 +2,7 @@
 //! that can be decoded.
 
 use plimsoll_core::domain::{
-    Attempt, JobPod, Summary, Ticket, TicketNumbers, UpstreamServer, UpstreamTicket, Verdict,
+    Attempt, JobHook, JobPod, Summary, Ticket, TicketNumbers, UpstreamServer, UpstreamTicket, Verdict,
 };
 
 use crate::{
@@ -97,11 +97,12 @@ pub(crate) fn key_of(value: &[u8], end: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Kinds with entries that are parts of records.
-const RECORD_KINDS: [KeyKind; 8] = [
+const RECORD_KINDS: [KeyKind; 9] = [
     KeyKind::Summary,
     KeyKind::Attempt,
     KeyKind::Verdict,
     KeyKind::Ticket,
+    KeyKind::Hook,
     KeyKind::Pod,
     KeyKind::Numbers,
     KeyKind::UpstreamServer,
@@ -123,6 +124,7 @@ fn check_owner(key: &[u8], codec: u8, payload: &[u8]) -> Result<(), Damage> {
 fn owner_of(kind: KeyKind, codec: u8, payload: &[u8]) -> Result<String, Damage> {
     Ok(match kind {
         KeyKind::Attempt => Attempt::unpack(codec, payload)?.id.to_string(),
+        KeyKind::Hook => JobHook::unpack(codec, payload)?.name,
         KeyKind::Pod => {
             let pod = JobPod::unpack(codec, payload)?;
             pod.id().ok_or_else(|| Damage::new("is the pod of no job"))?.to_string()

@@ -4,17 +4,13 @@
 //! the unreadable parts of its log are not in use. Otherwise the log is read directly ([`super::raw_log`]). In
 //! both cases the new store gets only what a server can read: complete records under their own keys.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use super::{
     damaged::DamagedStore,
-    directory::{Directory, create_private_directory},
+    directory::Directory,
     engine::{Engine, EngineError},
     fault::OpenError,
-    marker::sync_dir,
     offline::OfflineStore,
     preload::StoreFiller,
     raw_log::RawLog,
@@ -27,10 +23,6 @@ use crate::{
     keys::{self, KeyKind},
     kv::{KeyValue, PageLimit},
 };
-
-/// Directory with GitLab's job events that the server has not processed yet. They are not part of the store,
-/// but `repair` copies them to the new one.
-const HOOKS_DIR: &str = "hooks";
 
 /// Result of a repair.
 #[derive(Debug)]
@@ -83,7 +75,6 @@ pub fn repair(
         filling.put(entry)
     })?;
     filling.end()?;
-    copy_hooks(from, &into.dir)?;
     let by_engine = matches!(source, EntrySource::Engine { .. });
     drop(source);
     let store = OfflineStore::open(into)?;
@@ -143,20 +134,4 @@ fn has_ended(log: &RawLog, entry: &KeyValue) -> Result<bool, OpenError> {
     Ok(summary.is_some_and(|summary| {
         summary.version > entry.value.version && belongs_under(&key, &summary.value) != Some(false)
     }))
-}
-
-/// Copies the job events that no server has processed yet.
-fn copy_hooks(from: &Path, into: &Path) -> Result<(), OpenError> {
-    let (from, into) = (from.join(HOOKS_DIR), into.join(HOOKS_DIR));
-    let Ok(files) = fs::read_dir(&from) else { return Ok(()) };
-    create_private_directory(&into)?;
-    for file in files {
-        let path = file.map_err(OpenError::io("list", &from))?.path();
-        if let Some(name) = path.file_name().filter(|_| path.is_file()) {
-            let copy = into.join(name);
-            let copied = fs::copy(&path, &copy).and_then(|_bytes| fs::File::open(&copy)?.sync_all());
-            copied.map_err(OpenError::io("copy", &path))?;
-        }
-    }
-    sync_dir(&into)
 }

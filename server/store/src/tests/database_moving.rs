@@ -158,9 +158,29 @@ fn check(url: &str) -> (CheckReport, Vec<CheckFinding>) {
     let report = block_on(async {
         let view = Store::view_postgres(&settings(url)).await.unwrap();
         let last = view.status().commits;
-        check_store(&view, last, |finding| findings.push(finding), |_| {}).await.unwrap()
+        check_store(&view, last, Some(0), |finding| findings.push(finding), |_| {}).await.unwrap()
     });
     (report, findings)
+}
+
+#[test]
+fn deleted_rows_of_a_database_are_noticed() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let archive = archive_of_files();
+    for (deleted, expected) in [
+        ("get_byte(k, 0) = ascii('b')", "and none is there"),
+        ("get_byte(k, 0) = ascii('s')", "its summary is missing"),
+        ("k IN (SELECT k FROM plimsoll.entry WHERE k >= 'b' AND k < 'c' ORDER BY k DESC LIMIT 1)", "samples"),
+    ] {
+        let database = server.new_database();
+        let url = server.url(&database);
+        restore(archive.as_slice(), &url).unwrap();
+        assert_eq!(check(&url).1, []);
+        server.sql(&database, &format!("DELETE FROM plimsoll.entry WHERE {deleted}"));
+        let (report, findings) = check(&url);
+        assert!(report.damaged > 0, "{deleted}");
+        assert!(findings.iter().all(|finding| finding.reason.contains(expected)), "{deleted}: {findings:?}");
+    }
 }
 
 #[test]

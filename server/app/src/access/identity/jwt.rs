@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as URL_SAFE_NO_PAD};
 use jsonwebtoken::{
     Algorithm, DecodingKey, Validation,
     dangerous::insecure_decode,
@@ -107,6 +108,9 @@ pub(super) fn verify_token(token: &str, issuers: &[Issuer], now: u64) -> Result<
     if token.len() > TOKEN_BYTES {
         return Err(Denied::NotAccepted("is longer than 16 KiB"));
     }
+    if has_further_rules(token) {
+        return Err(Denied::NotAccepted("has crit or b64 in its header, which are not supported"));
+    }
     // the issuer and the key id are read before verification, only to select the keys
     let claimed =
         insecure_decode::<Claims>(token).map_err(|_shape| Denied::NotAccepted("is not known here"))?;
@@ -122,6 +126,15 @@ pub(super) fn verify_token(token: &str, issuers: &[Issuer], now: u64) -> Result<
     let (identity, expires) = issuer.verify(token, claimed.header.alg, &key)?;
     let identity = Identity { expires: Some(expires), ..identity };
     Ok(VerifiedToken { identity, until: expires.min(serves) })
+}
+
+/// Whether a token's header says that it is verified by more rules than its signature's (RFC 7515, section 4.1.11; RFC 7797).
+fn has_further_rules(token: &str) -> bool {
+    let header = token.split('.').next().and_then(|part| URL_SAFE_NO_PAD.decode(part).ok());
+    let header: Option<serde_json::Map<String, serde_json::Value>> =
+        header.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    // what is no header is refused as an unknown token
+    header.is_some_and(|header| ["crit", "b64"].iter().any(|name| header.contains_key(*name)))
 }
 
 const NOT_SIGNED: &str = "is not signed by an issuer that is trusted here";

@@ -198,6 +198,7 @@ fn a_wrong_token_is_refused_with_no_more_than_an_honest_caller_needs() {
     let right = signer.token(|_claims| ());
     let unsigned = format!("{}.", right.rsplit_once('.').unwrap().0);
     let not_signed = "is not signed by an issuer that is trusted here";
+    let further_rules = "has crit or b64 in its header, which are not supported";
     let cases = [
         (claims("exp", json!(1_700_000_000)), "has expired"),
         (claims("nbf", json!(YEAR_2100)), "is not valid yet; look at the clocks"),
@@ -211,6 +212,9 @@ fn a_wrong_token_is_refused_with_no_more_than_an_honest_caller_needs() {
         (header(json!({"alg": "HS256", "kid": "one"})), not_signed),
         (header(json!({"alg": "RS256", "kid": "one"})), not_signed),
         (header(json!({"alg": "ES256", "kid": "two"})), not_signed),
+        (header(json!({"alg": "ES256", "kid": "one", "crit": ["exp"], "exp": 1})), further_rules),
+        (header(json!({"alg": "ES256", "kid": "one", "crit": null})), further_rules),
+        (header(json!({"alg": "ES256", "kid": "one", "b64": true})), further_rules),
         (unsigned, not_signed),
         (right.chars().take(right.len() - 10).collect(), not_signed),
         (right.chars().take(20).collect(), "is not known here"),

@@ -28,7 +28,7 @@ use super::{
     client::RequestFailure,
     job_hook::{EndedJob, GitlabJob},
     read,
-    spool::KeptHook,
+    stored_hooks::StoredHook,
     trace,
     waiting::QueuedHook,
     waiting_hooks::{self, WaitingHooks},
@@ -73,7 +73,7 @@ pub(crate) struct Follower {
     queued_hooks: mpsc::Receiver<QueuedHook>,
     /// Hooks accepted before the server started, oldest first.
     found_at_start: VecDeque<QueuedHook>,
-    /// Processed hooks on disk that wait for their attempt or its end.
+    /// Processed hooks that wait for their attempt or its end.
     waiting_hooks: WaitingHooks,
 }
 
@@ -91,8 +91,8 @@ impl Follower {
         }
     }
 
-    /// Processes hooks until `stop`. Hooks that are still queued then stay on disk for the next
-    /// start; those without a file are applied without asking GitLab.
+    /// Processes hooks until `stop`. Those that are still queued then stay in the store for the next
+    /// start, here or at the server that takes over.
     /// Never fails.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> anyhow::Result<()> {
         let mut running = JoinSet::new();
@@ -115,14 +115,6 @@ impl Follower {
         }
         while running.join_next().await.is_some() {}
         self.queued_hooks.close();
-        while let Ok(QueuedHook { ended, name, kept, answer, .. }) = self.queued_hooks.try_recv() {
-            if kept.is_none() && answer.is_none() {
-                match self.parts.ingest.queue_report_when_free(ended.reported).await {
-                    Some(_applied) => name.confirm(),
-                    None => self.parts.count_dropped(),
-                }
-            }
-        }
         Ok(())
     }
 
@@ -134,15 +126,16 @@ impl Follower {
     /// Removes hooks after their attempt has ended or did not appear in time.
     async fn forget_old(&mut self) {
         let old = self.waiting_hooks.give_up(current_time(), &self.parts.ingest).await;
-        if !old.is_empty() {
-            drop(tokio::task::spawn_blocking(move || old.into_iter().for_each(KeptHook::remove_file)));
-        }
+        StoredHook::remove(old).await;
     }
 }
 
 fn current_time() -> SystemTime {
-    let since = Duration::from_millis(Clock.now_unix_ms());
-    SystemTime::UNIX_EPOCH.checked_add(since).unwrap_or(SystemTime::UNIX_EPOCH)
+    time_of(Clock.now_unix_ms())
+}
+
+fn time_of(unix_ms: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(unix_ms)).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 /// The next hook to process: those from before the start come first.
@@ -156,48 +149,39 @@ async fn next(
     }
 }
 
-/// Processes one hook. Returns its file if the hook waits for its attempt.
+/// Processes one hook. Returns it if it waits for its attempt. A hook that is not processed because the server stops stays in the
+/// store.
 async fn process_hook(
     parts: Arc<FollowerParts>,
     queued_hook: QueuedHook,
     stop: CancellationToken,
 ) -> Option<waiting_hooks::WaitingHook> {
-    let QueuedHook { ended, name, kept, applied_since, mut answer } = queued_hook;
+    let QueuedHook { ended, claim, stored, mut answer } = queued_hook;
     loop {
         let (reported, settled) = if let Some(answer) = answer.take() {
             (ended.reported.clone(), answer.await.ok())
         } else {
-            let asked = if applied_since.is_some() {
-                Some(ended.reported.clone())
+            let reported = if stored.record.applied.is_some() {
+                ended.reported.clone()
             } else {
-                stop.run_until_cancelled(parts.ask_or_not(&ended)).await
+                stop.run_until_cancelled(parts.ask_or_not(&ended)).await?
             };
-            // a hook with a file is processed after the next start instead
-            let reported = asked.or_else(|| kept.is_none().then(|| ended.reported.clone()))?;
             let settled = parts.ingest.queue_report_when_free(reported.clone()).await;
             (reported, settled)
         };
-        match settled {
-            None => {
-                if kept.is_none() {
-                    parts.count_dropped();
-                }
-                return None;
-            }
+        match settled? {
             // a full disk may get space again, so the report is repeated
-            Some(OutcomeStatus::Unwritable) => stop.run_until_cancelled(sleep(RETRY_DELAY)).await?,
-            Some(OutcomeStatus::Remembered) => {
-                name.confirm();
-                let attempts = reported.attempts.clone();
-                let kept =
-                    tokio::task::spawn_blocking(move || kept.map(|kept| kept.mark_applied(&reported))).await;
-                let since = applied_since.unwrap_or_else(current_time);
-                return Some(waiting_hooks::WaitingHook { since, attempts, kept_hook: kept.ok().flatten()? });
+            OutcomeStatus::Unwritable => stop.run_until_cancelled(sleep(RETRY_DELAY)).await?,
+            OutcomeStatus::Remembered => {
+                claim.confirm();
+                let stored = stored.mark_applied(&reported).await;
+                let since =
+                    stored.record.applied.map_or_else(current_time, |applied| time_of(applied.at_unix_ms));
+                return Some(waiting_hooks::WaitingHook { since, attempts: reported.attempts, stored });
             }
-            Some(OutcomeStatus::Now | OutcomeStatus::Known | OutcomeStatus::Foreign) => {
-                name.confirm();
-                // not awaited: a file that is removed late or not at all is harmless
-                drop(tokio::task::spawn_blocking(move || kept.map(KeptHook::remove_file)));
+            OutcomeStatus::Now | OutcomeStatus::Known | OutcomeStatus::Foreign => {
+                claim.confirm();
+                StoredHook::remove(vec![stored]).await;
                 return None;
             }
         }
@@ -205,11 +189,6 @@ async fn process_hook(
 }
 
 impl FollowerParts {
-    fn count_dropped(&self) {
-        self.metrics.hooks.get_or_create(&KindLabel::of("dropped")).inc();
-        tracing::warn!("dropped a job hook: the writer has stopped");
-    }
-
     /// The report for a job, with GitLab's answers if there are any. Without them the content of
     /// the hook is still reported.
     async fn ask_or_not(&self, EndedJob { reported, job, .. }: &EndedJob) -> ReportedOutcome {

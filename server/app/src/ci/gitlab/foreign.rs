@@ -1,12 +1,14 @@
 //! Answers of GitLab as unchecked bytes, for fuzzing.
 
-use super::{read, record::HookRecord, trace};
+use plimsoll_core::domain::JobHook;
 
-/// Reads the bytes as the file of a hook.
+use super::{read, stored_hooks, trace};
+
+/// Reads the bytes as the record of a hook.
 pub(crate) fn kept(bytes: &[u8]) {
-    let Ok(record) = serde_json::from_slice::<HookRecord>(bytes) else { return };
-    let _ended = record.ended();
-    assert!(serde_json::to_vec(&record).is_ok(), "a file that was read can be written");
+    let Ok(record) = serde_json::from_slice::<JobHook>(bytes) else { return };
+    let _ended = stored_hooks::ended(&record);
+    assert!(serde_json::to_vec(&record).is_ok(), "a record that was read can be written");
 }
 
 /// Reads the bytes as a job, as a list of runs, and as a log.

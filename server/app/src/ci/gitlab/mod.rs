@@ -6,7 +6,7 @@
 //! | `job_hook` | parses a job hook into a report on an attempt |
 //! | `hooks` | accepts each hook once, queues it |
 //! | `waiting` | an accepted hook, and the keys that identify repetitions |
-//! | `record`, `spool` | accepted hooks, on disk until they are processed |
+//! | `stored_hooks` | accepted hooks, in the store until they are processed |
 //! | `waiting_hooks` | hooks that wait for their attempt |
 //! | `follow` | asks GitLab about each ended job, and requests a verdict for a failed one |
 //! | `client` | one request with its bounds: time, bytes, tries |
@@ -29,8 +29,7 @@ mod job_hook;
 mod listing;
 mod pace;
 mod read;
-mod record;
-mod spool;
+mod stored_hooks;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -40,14 +39,14 @@ mod waiting_hooks;
 pub(crate) use client::GitlabClient;
 pub(crate) use event::{DELIVERY_HEADER, EVENT_HEADER, HookEvent, HookFault, INSTANCE_HEADER, SECRET_HEADER};
 pub(crate) use follow::Follower;
-pub(crate) use hooks::Hooks;
+pub(crate) use hooks::{HookResult, Hooks};
 pub(crate) use job_hook::{EndedJob, ParsedHook, read as read_hook};
 pub(crate) use listing::list_jobs;
 pub(crate) use pace::PaceTerms;
-pub(crate) use spool::{FoundHook, Spool};
+pub(crate) use stored_hooks::StoredHook;
 
 pub use crate::runtime::settings::by_module::gitlab::{BaseUrl, Settings};
 
-/// Most ended jobs in the queue for requests to GitLab: those of some minutes of a large GitLab.
-/// About 10 MB.
-const QUEUE: usize = 4096;
+/// Most ended jobs in the queue for requests to GitLab: those of a pipeline of thousands of jobs that is
+/// canceled. About 30 MB.
+const QUEUE: usize = 12_288;

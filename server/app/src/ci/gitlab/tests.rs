@@ -201,31 +201,19 @@ struct House {
 }
 
 impl House {
-    fn of(fake: &Fake) -> Self {
-        Self::over(fake, Store::memory(), None)
+    async fn of(fake: &Fake) -> Self {
+        Self::over(fake, Store::memory()).await
     }
 
-    fn over(fake: &Fake, store: Store, kept: Option<(Spool, Vec<FoundHook>)>) -> Self {
-        Self::with(fake, fixture::ingest(&store, 10), store, kept)
-    }
-
-    /// As a start does it, with the attempts that are open.
-    async fn resumed(fake: &Fake, store: Store, kept: Option<(Spool, Vec<FoundHook>)>) -> Self {
-        let (ingest, mut worker) = fixture::ingest(&store, 10);
+    /// As a start does it, with the attempts and hooks that are in the store.
+    async fn over(fake: &Fake, store: Store) -> Self {
+        let (ingest, mut worker): (_, Worker) = fixture::ingest(&store, 10);
         worker.resume().await.unwrap();
-        Self::with(fake, (ingest, worker), store, kept)
-    }
-
-    fn with(
-        fake: &Fake,
-        (ingest, worker): (crate::ingest::Ingest, Worker),
-        store: Store,
-        kept: Option<(Spool, Vec<FoundHook>)>,
-    ) -> Self {
+        let found = StoredHook::read_all(&store).await.unwrap();
         // as in a server: what the writer does with a hook is counted in the same place
         let metrics = fixture::metrics(&ingest);
         let (client, file) = fake.client(&metrics);
-        let (hooks, follower) = Hooks::new(ingest.clone(), fixture::verdicts(&ingest), Some(client), kept);
+        let (hooks, follower) = Hooks::new(ingest.clone(), fixture::verdicts(&ingest), Some(client), found);
         let stop = CancellationToken::new();
         let working = TaskTracker::new().spawn(worker.run(stop.clone()));
         let following = TaskTracker::new().spawn(follower.run(stop.clone()));
@@ -256,7 +244,7 @@ async fn a_failed_unmeasured_job_is_judged_and_its_next_pod_gets_more() {
         ),
     ])
     .await;
-    let house = House::of(&fake);
+    let house = House::of(&fake).await;
     let hook = ended(9, "failed", "zlib@1.3 /abcdefg");
     let key = plimsoll_core::validated::key(Some(hook.job.key.clone())).unwrap();
     assert_eq!(fixture::verdicts(&house.ingest).after_memory_end(&key).await.unwrap(), None);
@@ -284,7 +272,7 @@ async fn a_hook_counts_alone_when_gitlab_does_not_know_its_job_or_says_nonsense(
         ("projects/a%2Fb/pipelines/3/jobs", vec![ok("<html>")]),
     ])
     .await;
-    let house = House::of(&fake);
+    let house = House::of(&fake).await;
     // of a project that is gone; with a list that is none
     for job in [1, 2] {
         assert_eq!(house.hooks.accept(ended(job, "failed", "x"), None).await, HookResult::Later);
@@ -297,33 +285,4 @@ async fn a_hook_counts_alone_when_gitlab_does_not_know_its_job_or_says_nonsense(
     assert_eq!(house.hooks.accept(ended(3, "canceled", "x"), None).await, HookResult::Later);
     house.end().await;
     assert_eq!(fake.asked().len(), 3, "a canceled job needs no asking: {:?}", fake.asked());
-}
-
-#[tokio::test]
-async fn a_hook_that_is_lost_may_come_again_and_what_waits_at_a_stop_is_reported() {
-    let fake = Fake::start([]).await;
-    let (ingest, worker): (_, Worker) = fixture::ingest(&Store::memory(), 10);
-    let metrics = Arc::new(Metrics::new());
-    let (client, _file) = fake.client(&metrics);
-    let (hooks, follower) = Hooks::new(ingest.clone(), fixture::verdicts(&ingest), Some(client), None);
-    let hook = |job| ended(job, "canceled", "x");
-    let stop = CancellationToken::new();
-    stop.cancel();
-    // more than the writer takes at once
-    let waiting = u64::try_from(crate::ingest::QUEUE_CAPACITY).unwrap() + 10;
-    let first = hooks.accept(hook(1), None).await;
-    assert_eq!((first, hooks.accept(hook(1), None).await), (HookResult::Later, HookResult::Repeated));
-    for job in 2..=waiting {
-        assert_eq!(hooks.accept(hook(job), None).await, HookResult::Later);
-    }
-    let end = CancellationToken::new();
-    let working = TaskTracker::new().spawn(worker.run(end.clone()));
-    follower.run(stop).await.unwrap();
-    end.cancel();
-    working.await.unwrap();
-    assert_eq!(metrics.hooks.get_or_create(&KindLabel::of("dropped")).get(), 0);
-    assert_eq!(hooks.accept(hook(1), None).await, HookResult::Repeated, "it was applied");
-    for _again in 0..2 {
-        assert_eq!(hooks.accept(hook(5000), None).await, HookResult::Dropped, "the worker is gone");
-    }
 }

@@ -1,15 +1,14 @@
 //! Accepted hooks in the queue, and the hashes by which repeated hooks are recognized.
 
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, PoisonError},
-    time::SystemTime,
 };
 
 use plimsoll_core::domain::Fnv;
 use tokio::sync::oneshot;
 
-use super::{EndedJob, spool::KeptHook};
+use super::{EndedJob, stored_hooks::StoredHook};
 use crate::ingest::OutcomeStatus;
 
 /// Most hooks of which repetitions are recognized: those of some hours.
@@ -18,17 +17,13 @@ const REMEMBERED_HOOKS: usize = 20_000;
 #[derive(Debug)]
 pub(super) struct QueuedHook {
     pub(super) ended: Box<EndedJob>,
-    pub(super) name: HookClaim,
-    /// The file of the hook; `None` if it is only in memory.
-    pub(super) kept: Option<KeptHook>,
-    /// When the hook was processed, if that was before the server started; since then it waits for
-    /// its attempt.
-    pub(super) applied_since: Option<SystemTime>,
+    pub(super) claim: HookClaim,
+    pub(super) stored: StoredHook,
     /// Receives the result if the report was queued with the hook already.
     pub(super) answer: Option<oneshot::Receiver<OutcomeStatus>>,
 }
 
-/// Marks the hashes of a hook as known while the hook is processed. If dropped before
+/// Marks the hashes of a hook as known while the hook is stored and processed. If dropped before
 /// [`Self::confirm`], the hashes are removed again, so that a hook that was lost may be repeated.
 #[derive(Debug)]
 pub(super) struct HookClaim {
@@ -36,18 +31,36 @@ pub(super) struct HookClaim {
     all_known: Arc<Mutex<KnownHooks>>,
 }
 
+/// The first one of two hooks about the same end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FirstHook {
+    /// Whether it is in the store, so that the other one may be answered as accepted.
+    pub(super) is_stored: bool,
+}
+
 impl HookClaim {
-    /// Marks the hashes as known. `None` if one of them is known already: the hook is a repetition.
-    pub(super) fn claim(all: &Arc<Mutex<KnownHooks>>, names: Vec<u64>) -> Option<Self> {
+    /// Marks the hashes as known.
+    ///
+    /// # Errors
+    /// One of them is known already: the hook is a repetition.
+    pub(super) fn claim(all: &Arc<Mutex<KnownHooks>>, names: Vec<u64>) -> Result<Self, FirstHook> {
         let mut known = all.lock().unwrap_or_else(PoisonError::into_inner);
-        if names.iter().any(|name| known.hashes.contains(name)) {
-            return None;
+        if let Some(first) = names.iter().find_map(|name| known.hashes.get(name)) {
+            return Err(*first);
         }
         for name in &names {
             known.keep(*name);
         }
         drop(known);
-        Some(Self { hashes: names, all_known: Arc::clone(all) })
+        Ok(Self { hashes: names, all_known: Arc::clone(all) })
+    }
+
+    /// Notes that the hook is in the store.
+    pub(super) fn mark_stored(&self) {
+        let mut known = self.all_known.lock().unwrap_or_else(PoisonError::into_inner);
+        for name in &self.hashes {
+            known.hashes.entry(*name).and_modify(|first| first.is_stored = true);
+        }
     }
 
     /// Keeps the hashes as known, because the hook was accepted.
@@ -64,7 +77,7 @@ impl Drop for HookClaim {
     }
 }
 
-/// The hashes of a hook. They are stable over releases, because the first one names its file.
+/// The hashes of a hook. They are stable over releases, because the first one names its record.
 pub(super) fn hook_hashes(ended: &EndedJob, delivery: Option<&str>) -> Vec<u64> {
     let job = &ended.job;
     let named = |what: &str| Fnv::default().with_part(what).with(job.id.to_be_bytes());
@@ -84,7 +97,7 @@ pub(super) fn hook_hashes(ended: &EndedJob, delivery: Option<&str>) -> Vec<u64> 
 /// Hashes of hooks, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct KnownHooks {
-    hashes: HashSet<u64>,
+    hashes: HashMap<u64, FirstHook>,
     oldest_first: VecDeque<u64>,
 }
 
@@ -97,7 +110,7 @@ impl KnownHooks {
     }
 
     fn keep(&mut self, name: u64) {
-        if self.hashes.insert(name) {
+        if self.hashes.insert(name, FirstHook { is_stored: false }).is_none() {
             self.oldest_first.push_back(name);
         }
         while self.oldest_first.len() > REMEMBERED_HOOKS {

@@ -1,4 +1,4 @@
-//! Processed hooks that wait on disk for their attempt or its end.
+//! Processed hooks that wait for their attempt or its end.
 //!
 //! | the attempt is | the hook waits |
 //! |---|---|
@@ -14,14 +14,14 @@ use std::{
 
 use plimsoll_core::domain::AttemptId;
 
-use super::{QUEUE, spool::KeptHook};
+use super::stored_hooks::StoredHook;
 use crate::ingest::Ingest;
 
 /// How long a hook waits for an unknown attempt, and how often it is checked whether an attempt is
 /// still open.
 const ATTEMPT_PATIENCE: Duration = Duration::from_hours(1);
 /// Most hooks of each kind.
-const MAX_HOOKS: usize = QUEUE;
+const MAX_HOOKS: usize = 4096;
 
 /// A processed hook that waits.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) struct WaitingHook {
     pub(super) since: SystemTime,
     /// Ids that the hook's attempt may have.
     pub(super) attempts: Vec<AttemptId>,
-    pub(super) kept_hook: KeptHook,
+    pub(super) stored: StoredHook,
 }
 
 /// The waiting hooks, oldest first.
@@ -48,13 +48,13 @@ impl WaitingHooks {
     }
 
     /// Removes and returns the hooks that have waited long enough or exceed the bound.
-    pub(super) async fn give_up(&mut self, now: SystemTime, ingest: &Ingest) -> Vec<KeptHook> {
+    pub(super) async fn give_up(&mut self, now: SystemTime, ingest: &Ingest) -> Vec<StoredHook> {
         let mut going = Vec::new();
         while let Some(hook) = next(&mut self.new, now) {
             if hook.is_open(ingest).await {
                 self.open.push_back(WaitingHook { since: now, ..hook });
             } else {
-                going.push(hook.kept_hook);
+                going.push(hook.stored);
             }
         }
         while let Some(hook) = next(&mut self.open, now) {
@@ -62,7 +62,7 @@ impl WaitingHooks {
             if self.open.len() < MAX_HOOKS && hook.is_open(ingest).await {
                 self.open.push_back(WaitingHook { since: now, ..hook });
             } else {
-                going.push(hook.kept_hook);
+                going.push(hook.stored);
             }
         }
         going

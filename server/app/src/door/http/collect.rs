@@ -1,9 +1,12 @@
 //! `POST /v1/collect`: GitLab's job hook. Answered at once and processed later, because GitLab disables hooks that respond slowly or fail
 //! four times in a row. So everything from GitLab is answered with 200; errors are only for other senders, or those without the secret.
 //!
+//! Only a hook that is not in the store is answered with 503: what was answered with 200 survives this server.
+//!
 //! | the hook | answer | counted as |
 //! |---|---|---|
 //! | a job has ended | `{}` | by its result, when it is processed |
+//! | a job has ended, and the store does not take the hook | 503 | dropped |
 //! | another event, or a job that has not ended, of up to 32 MiB | `{}` | other, with its event |
 //! | a job hook that cannot be parsed, or has more than 1 MiB | the error, with 200 | odd |
 //! | a job of a project that the caller may not report on: a group's hook with the token of some of its projects | `{"ignored": ..}`, with 200 | foreign |
@@ -29,8 +32,8 @@ use super::{
 use crate::{
     access::{guard::Caller, reports},
     ci::gitlab::{
-        DELIVERY_HEADER, EVENT_HEADER, EndedJob, HookEvent, HookFault, INSTANCE_HEADER, ParsedHook,
-        SECRET_HEADER,
+        DELIVERY_HEADER, EVENT_HEADER, EndedJob, HookEvent, HookFault, HookResult, INSTANCE_HEADER,
+        ParsedHook, SECRET_HEADER,
     },
     door::http_state::HttpState,
     runtime::{clock::Clock, metrics::KindLabel},
@@ -49,6 +52,8 @@ enum HookCount {
     /// The hook is counted later: the [`Follower`](crate::ci::gitlab::Follower) counts it
     /// when it processes it.
     Later,
+    /// The hook is not in the store, and was counted.
+    Dropped,
     /// The hook is ignored, because the caller may not report on the job's project; with the
     /// answer.
     Foreign(String),
@@ -65,6 +70,10 @@ pub(super) async fn collect(State(parts): State<HttpState>, request: Request) ->
         Ok(counted) => {
             match counted {
                 HookCount::Later => {}
+                HookCount::Dropped => {
+                    let fault = FieldViolation::new("store", "does not take the hook now; send it again");
+                    return refuse(head.uri.path(), StatusCode::SERVICE_UNAVAILABLE, &fault);
+                }
                 HookCount::Foreign(text) => {
                     count("foreign");
                     return json(StatusCode::OK, serde_json::json!({ "ignored": text }).to_string());
@@ -150,8 +159,10 @@ async fn accept_end(
         // with it the reports on projects that the caller may report on
         Err(foreign) => return HookCount::Foreign(foreign.to_string()),
     }
-    parts.hooks.accept(ended, text(headers, DELIVERY_HEADER)).await;
-    HookCount::Later
+    match parts.hooks.accept(ended, text(headers, DELIVERY_HEADER)).await {
+        HookResult::Later | HookResult::Repeated => HookCount::Later,
+        HookResult::Dropped => HookCount::Dropped,
+    }
 }
 
 /// Checks that the content type is GitLab's. A page of another origin can make a browser send other

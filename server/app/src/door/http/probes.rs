@@ -26,10 +26,6 @@ pub(super) async fn readyz(State(parts): State<HttpState>) -> impl IntoResponse 
         return (StatusCode::SERVICE_UNAVAILABLE, STOPPING.to_owned());
     }
     match parts.store.status().mode {
-        StoreMode::Writable if !parts.hooks.are_on_disk() => {
-            let text = "job hooks cannot be kept on disk: correct `hooks` in the data directory, which the log names, and start again\n";
-            (StatusCode::SERVICE_UNAVAILABLE, text.to_owned())
-        }
         StoreMode::Writable => (StatusCode::OK, "ok\n".to_owned()),
         StoreMode::ReadOnly { reason } | StoreMode::Taken { reason } => {
             (StatusCode::SERVICE_UNAVAILABLE, format!("the store cannot write: {reason}\n"))

@@ -81,6 +81,12 @@ fn secrets_in_unusual_places_are_masked_too() {
         "if password == \"hunter2\":",
         "curl --password (hunter2) x",
         "password=$hunter2more",
+        "the password is hunter2-more",
+        "Password for root is: hunter2-more",
+        "passwort: hunter2-more",
+        "Das Kennwort für root ist hunter2-more",
+        "mot de passe : hunter2-more",
+        "password for admin: 'hunter2-more'",
     ] {
         let masked = text(line);
         let leaks = ["hunter2", "6018fcceff64", "6a174c20f6dea"].iter().any(|secret| masked.contains(secret));
@@ -110,6 +116,7 @@ fn what_is_no_secret_stays() {
         "SyntaxError: Unexpected token < in JSON at position 0",
         "ERROR: Job failed: exit code 1",
         "E: password: incorrect",
+        "the password is incorrect; the passphrase is required, and this token is identifier2",
         "remote: HTTP Basic: Access denied. If a password was provided for Git authentication, the password was incorrect",
         "fatal: Authentication failed for 'https://gitlab.example/a/b.git/'",
         "fatal: could not read Password for 'https://robot@gitlab.example'",

@@ -6,7 +6,7 @@ use super::*;
 async fn a_build_that_found_its_work_done_is_known_by_its_log() {
     let log = "==> No need to rebuild zlib, found hash match at: \n==>     s3://mirror/zlib\n";
     let fake = Fake::start([("projects/a%2Fb/jobs/5/trace", vec![ok(log)])]).await;
-    let house = House::of(&fake);
+    let house = House::of(&fake).await;
     let summary = test_summary("5", "zlib", "1.3", 10);
     assert_eq!(summary.outcome, Outcome::Succeeded);
     fixture::put(&house.store, std::slice::from_ref(&summary), &[]).await;
@@ -26,7 +26,7 @@ async fn a_line_of_a_log_alone_does_not_settle_that_memory_ended_a_build() {
         ("projects/a%2Fb/pipelines/3/jobs", vec![ok("[]")]),
     ])
     .await;
-    let house = House::of(&fake);
+    let house = House::of(&fake).await;
     let lost = ["5", "6"].map(|id| {
         let mut summary = test_summary(id, "zlib", "1.3", 10);
         summary.key.project = "a/b".into();

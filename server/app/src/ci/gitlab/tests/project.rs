@@ -10,7 +10,7 @@ async fn a_job_of_another_project_is_not_read_whatever_number_the_hook_names() {
         ("projects/2/pipelines/3/jobs", vec![ok("[]")]),
     ])
     .await;
-    let house = House::of(&fake);
+    let house = House::of(&fake).await;
     let mut failed = ended(9, "failed", "zlib@1.3 /abcdefg");
     assert_eq!((failed.job.project, failed.job.key.project.as_str()), (Some(2), "a/b"));
     assert_eq!(house.hooks.accept(failed.clone(), None).await, HookResult::Later);

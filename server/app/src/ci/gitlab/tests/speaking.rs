@@ -1,5 +1,7 @@
 //! Hooks of those who may speak of some projects alone.
 
+use plimsoll_core::domain::JobHook;
+
 use super::*;
 
 /// A failed job of `a/b`, as this one tells of it.
@@ -18,7 +20,7 @@ async fn a_hook_of_one_project_has_gitlab_asked_for_that_project_and_no_other() 
         ("projects/2/jobs/9/trace", vec![ok("another project's log")]),
     ])
     .await;
-    let house = House::of(&fake);
+    let house = House::of(&fake).await;
     assert_eq!(house.hooks.accept(reported_by(9, "a", "a/*"), None).await, HookResult::Later);
     house.until("judged", 1).await;
     assert!(fake.asked().iter().all(|asked| asked.starts_with("projects/a%2Fb/")), "{:?}", fake.asked());
@@ -31,7 +33,7 @@ async fn a_hook_of_one_project_has_gitlab_asked_for_that_project_and_no_other() 
 #[tokio::test]
 async fn the_same_end_of_the_same_job_is_another_hook_from_another_speaker() {
     let fake = Fake::start([]).await;
-    let house = House::of(&fake);
+    let house = House::of(&fake).await;
     for (name, expected) in [("a", HookResult::Later), ("b", HookResult::Later), ("a", HookResult::Repeated)]
     {
         assert_eq!(house.hooks.accept(reported_by(9, name, "a/*"), Some("key")).await, expected, "{name}");
@@ -40,12 +42,12 @@ async fn the_same_end_of_the_same_job_is_another_hook_from_another_speaker() {
 }
 
 #[test]
-fn a_kept_hook_has_its_sender_and_one_without_is_none() {
+fn a_stored_hook_has_its_sender_and_one_without_is_none() {
     let hook = reported_by(9, "a", "a/*");
-    let mut file = serde_json::to_value(record::HookRecord::of(&hook, None)).unwrap();
-    let kept: record::HookRecord = serde_json::from_value(file.clone()).unwrap();
-    let by = kept.ended().unwrap().reported.by;
+    let mut json = serde_json::to_value(stored_hooks::record(&hook, None)).unwrap();
+    let record: JobHook = serde_json::from_value(json.clone()).unwrap();
+    let by = stored_hooks::ended(&record).unwrap().reported.by;
     assert!(by.may_report_on("a/b") && !by.may_report_on("c/b") && !by.may_report_on(""));
-    assert!(file.as_object_mut().unwrap().remove("by").is_some());
-    assert!(serde_json::from_value::<record::HookRecord>(file).is_err());
+    assert!(json.as_object_mut().unwrap().remove("by").is_some());
+    assert!(serde_json::from_value::<JobHook>(json).is_err());
 }

@@ -6,7 +6,7 @@ use super::super::{
 };
 
 pub(super) const STORE: &[Setting] = settings! {
-    /// Directory of the store, and of GitLab's job hooks. It is made if it is missing.
+    /// Directory of the store; with store_url, of the position of the database. It is made if it is missing.
     "data_dir" => data_dir, "DIR", read parse::directory;
     /// PostgreSQL database that keeps the store in the place of data_dir: postgres://USER@HOST:PORT/DATABASE?sslmode=require, without a
     /// password. Several servers may share it: one serves, the others wait as standbys.
