@@ -21,6 +21,8 @@ const BRACKETS: [char; 5] = ['<', '{', '(', '[', '='];
 const MIN_SECRET_BYTES: usize = 4;
 /// Least length of a secret after a colon, bytes: in a sentence, short values are words.
 const MIN_IN_A_SENTENCE: usize = 6;
+/// Least length of a secret after `token is`, bytes: compilers write shorter names of tokens there.
+const MIN_OPAQUE_IN_A_SENTENCE: usize = 20;
 
 /// Number of bytes around a name and its value that are checked.
 const CHECKED_BYTES: usize = 64;
@@ -170,8 +172,11 @@ impl NamePatterns {
             return before.is_some_and(is_option) && !bare.starts_with('-');
         }
         if mark.starts_with(char::is_alphabetic) {
-            let looks_secret =
-                if self.password.is_match(name) { is_not_a_word(bare) } else { is_opaque(bare) };
+            let looks_secret = if self.password.is_match(name) {
+                is_not_a_word(bare)
+            } else {
+                bare.len() >= MIN_OPAQUE_IN_A_SENTENCE && is_opaque(bare)
+            };
             return bare.len() >= MIN_IN_A_SENTENCE && looks_secret && !bare.starts_with(BRACKETS);
         }
         let in_json = mark.starts_with(['"', '\'']);
