@@ -9,7 +9,7 @@
 //! | the oldest admitted one that is not kept | some always are not |
 //!
 //! A connection is new until one of its requests was admitted. Then it is kept, while there are slots to keep: an eighth of all slots is for
-//! connections that are not kept, and half of all for those on which nobody waits for a ticket. A CI job keeps few connections of its own, and
+//! connections that are not kept, and gRPC calls that wait for tickets keep at most half of all. A CI job keeps few connections of its own, and
 //! a caller that proves nothing keeps none. Kept connections are not limited by address, because thousands of agents may have the same one.
 
 use std::{
