@@ -107,6 +107,7 @@ fn tickets() -> [Ticket; 2] {
             upstream_tags: Vec::new(),
             proven: false,
             asked: u64::MAX,
+            job_token_ends_unix_ms: None,
         },
         round: 7,
         number,
