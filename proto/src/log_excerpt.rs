@@ -75,16 +75,21 @@ impl LogExcerpt {
         }
     }
 
-    /// Adds a log to its end. One that is packed is [unpacked].
+    /// Adds a log to its end. One that is packed is [unpacked]; of one that is cut, as that of a job that was killed, what there is counts.
     /// Errors: it cannot be read or unpacked.
     pub fn read_all(&mut self, log: impl Read) -> io::Result<()> {
         let mut log = unpacked(log)?;
         let mut piece = vec![0; PIECE_BYTES];
+        let mut has_some = false;
         loop {
             match log.read(&mut piece) {
                 Ok(0) => return Ok(()),
-                Ok(read) => self.push(piece.get(..read).unwrap_or_default()),
+                Ok(read) => {
+                    has_some = true;
+                    self.push(piece.get(..read).unwrap_or_default());
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if has_some && error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
                 Err(error) => return Err(error),
             }
         }

@@ -28,7 +28,7 @@ const AGENT_CRATES: (&str, [&str; 2]) = ("plimsoll_agent", ["plimsoll_client", "
 
 /// Runs the command line of this process. The process must not have another thread yet.
 pub fn main() -> ExitCode {
-    if env::args_os().nth(1).is_some_and(|word| word == witness::WITNESS_COMMAND) {
+    if env::args_os().next().is_some_and(|name| name == witness::WITNESS_NAME) {
         return witness::serve();
     }
     if let Some(code) = unmeasured::guard(env::args_os()) {

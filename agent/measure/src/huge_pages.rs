@@ -82,6 +82,11 @@ impl HugePages {
         self.last
     }
 
+    /// Whether a reading looks at the processes.
+    pub(crate) fn reads_processes(&self) -> bool {
+        self.files.is_empty() && self.machine_has_some
+    }
+
     fn read_files(&mut self) -> u64 {
         let buffer = &mut self.buffer;
         self.files.iter().filter_map(|file| file.read_number(buffer).ok()).fold(0, u64::saturating_add)

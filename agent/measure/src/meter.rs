@@ -333,6 +333,7 @@ impl Meter {
     pub fn looks_at_processes(&self) -> bool {
         matches!(&self.source, MeterSource::Tree(_) | MeterSource::Group(_, Some(_)))
             || self.shared.as_ref().is_some_and(|shared| shared.notice().is_some())
+            || self.huge_pages.reads_processes()
     }
 
     /// Whether the build has a group of its own.

@@ -143,8 +143,16 @@ async fn a_job_runs_only_an_agent_that_is_proven() {
     for (place, (variable, value, line)) in [
         ("PLIMSOLL_AGENT_SHA256", pins.as_str(), "delivered as 0"),
         ("PLIMSOLL_AGENT_SHA256", "1234", "none of PLIMSOLL_AGENT_SHA256"),
-        ("PLIMSOLL_AGENT_URL", &elsewhere, "proves nothing of the agent: set PLIMSOLL_AGENT_SHA256"),
-        ("PLIMSOLL_AGENT_URL", "http://localhost@192.0.2.1/agent", "proves nothing of the agent"),
+        (
+            "PLIMSOLL_AGENT_URL",
+            &elsewhere,
+            "does not prove that the agent is the right one: set PLIMSOLL_AGENT_SHA256",
+        ),
+        (
+            "PLIMSOLL_AGENT_URL",
+            "http://localhost@192.0.2.1/agent",
+            "does not prove that the agent is the right one",
+        ),
     ]
     .into_iter()
     .enumerate()
@@ -288,7 +296,7 @@ async fn whatever_is_missing_is_one_line_and_the_job_goes_on() {
         (vec![("PATH", small.as_str())], "neither curl nor wget"),
         (vec![("PLIMSOLL_AGENT_URL", elsewhere.as_str())], "cannot be fetched from"),
         (vec![("PLIMSOLL_AGENT_URL", "http://127.0.0.1:1/agent")], "cannot be fetched from"),
-        (vec![("PLIMSOLL_AGENT_URL", "not a url")], "proves nothing of the agent"),
+        (vec![("PLIMSOLL_AGENT_URL", "not a url")], "does not prove that the agent is the right one"),
         (vec![("PLIMSOLL_MEASURE", "off")], ""),
     ] {
         let output = fleet.job(&["bash"], "9", "echo it went on; exit 5", &variables);

@@ -176,7 +176,10 @@ impl RunningBuild<'_> {
                     Some(exit) => return exit,
                     None => self.stop_with_build(),
                 },
-                arrived = self.signals.next() => self.forward_signal(arrived),
+                arrived = self.signals.next() => {
+                    self.forward_signal(arrived);
+                    self.stop_with_build();
+                }
                 change = next_change(self.output.as_ref()) => self.apply_phase(change),
                 () = self.attempt.due() => self.attempt.tick(),
             }
@@ -207,13 +210,19 @@ impl RunningBuild<'_> {
         }
         if arrived.stops() || signal == Signal::CONT {
             self.asked_to_stop = Some(signal).filter(|_| arrived.stops());
-            self.stop_with_build();
         }
     }
 
     /// Stops the agent if the build was stopped by a signal that the agent has got too, so that its parent sees the
     /// job stop. Returns when the agent is continued.
     fn stop_with_build(&mut self) {
+        if self.asked_to_stop.is_none() {
+            return;
+        }
+        // to stop takes away a SIGCONT that has arrived and was not read; one that comes in the next microseconds is lost
+        while let Some(arrived) = self.signals.take() {
+            self.forward_signal(arrived);
+        }
         if let Some(signal) = self.asked_to_stop.filter(|_| self.child.is_stopped()) {
             self.asked_to_stop = None;
             stop_this_process(signal);

@@ -28,7 +28,7 @@ use rustix::process::{self, Signal as AnySignal, WaitOptions, WaitStatus, kill_p
 use tokio::signal::unix::{self, SignalKind};
 
 use super::{
-    signals::STOPPING,
+    end_requests::STOPPING,
     unmeasured::{note_start, script_path},
 };
 use crate::{key::TOKEN_VARIABLE, output::Output};
@@ -131,7 +131,8 @@ impl ChildProcess {
     pub(super) async fn change(&mut self) -> Option<Exit> {
         loop {
             let stopped_before = self.stopped;
-            if !std::mem::replace(&mut self.is_reaped, true) {
+            // without the kernel's signal each look reads anew
+            if self.child_changes.is_none() || !std::mem::replace(&mut self.is_reaped, true) {
                 self.reap();
             }
             if self.exit.is_some() || self.stopped && !stopped_before {

@@ -12,6 +12,8 @@ use plimsoll_proto::v1::Exit;
 use rustix::process::Signal;
 use tokio::time::Instant;
 
+/// Signals that stop a process by default (signal(7)), apart from SIGSTOP.
+pub(super) const STOPPING: [Signal; 3] = [Signal::TSTP, Signal::TTIN, Signal::TTOU];
 /// Signals that ask a job to end, and how long a build may clean up after each. 30 s is what Kubernetes waits before
 /// it kills. The second two have other uses, which a build survives.
 const ENDING_SIGNALS: [(Signal, Duration); 4] = [

@@ -27,10 +27,8 @@ use rustix::process::Signal as AnySignal;
 use rustix_libc_wrappers::process::SignalExt as _;
 use tokio::io::unix::AsyncFd;
 
-use super::witness::{Witness, contains};
+use super::{end_requests::STOPPING, witness::Witness};
 
-/// Signals that stop a process by default (signal(7)), apart from SIGSTOP.
-pub(super) const STOPPING: [AnySignal; 3] = [AnySignal::TSTP, AnySignal::TTIN, AnySignal::TTOU];
 /// Signals that do nothing by default (signal(7)), or continue a process.
 const WITHOUT_EFFECT: [AnySignal; 3] = [AnySignal::WINCH, AnySignal::URG, AnySignal::CONT];
 
@@ -85,8 +83,9 @@ impl Signals {
     /// Errors: the signals cannot be read. They are not blocked then.
     pub(super) fn block() -> io::Result<Self> {
         let mut mask = SigSet::all();
+        // set and not added: if SIGCHLD stayed blocked, as some supervisors start their jobs, the end of the build would not be seen
         mask.remove(Signal::SIGCHLD);
-        let original_mask = mask.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+        let original_mask = mask.thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
         let fd = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
             .map_err(io::Error::from)
             .and_then(watch_signals);
@@ -104,6 +103,8 @@ impl Signals {
 
     /// Restores the original signal mask, before the build takes the place of this process.
     pub(super) fn unblock(&self) -> nix::Result<()> {
+        // it would be a child of the build, and take its place in a limit of processes
+        *self.witness.borrow_mut() = None;
         self.original_mask.thread_set_mask()
     }
 
@@ -135,11 +136,11 @@ impl Signals {
 
     fn reach(&self, signal: AnySignal, by_process: bool) -> SignalReach {
         let mut witness = self.witness.borrow_mut();
-        let witnessed = witness.as_mut().and_then(|witness| witness.has_got(signal));
-        if witnessed.is_none() {
+        let witnessed = witness.as_mut().map(|witness| witness.has_got(signal)).transpose();
+        if witnessed.is_err() {
             *witness = None;
         }
-        reach(witnessed, by_process, signal)
+        reach(witnessed.ok().flatten().flatten(), by_process, signal)
     }
 
     /// Waits for the next signal that ends a process by default, while no build runs.
@@ -174,8 +175,8 @@ impl Signals {
 
 /// Which processes have got a signal, by the witness, or else by its sender.
 fn reach(witnessed: Option<bool>, by_process: bool, signal: AnySignal) -> SignalReach {
-    // the leader of a session gets a hangup alone, and it is meant for the build
-    let for_build = by_process || signal == AnySignal::HUP;
+    // the leader of a session gets a hangup alone, and it is meant for the build; so is an alarm, which was set before this program began
+    let for_build = by_process || [AnySignal::HUP, AnySignal::ALARM].contains(&signal);
     match witnessed {
         Some(false) | None if for_build => SignalReach::Agent,
         Some(false) => SignalReach::Own,
@@ -204,6 +205,11 @@ fn ignored_by(pid: &str) -> Option<u64> {
     u64::from_str_radix(mask.trim(), 16).ok()
 }
 
+/// Whether a set of signals has this one; bit n - 1 is signal n.
+fn contains(set: u64, signal: AnySignal) -> bool {
+    set >> signal.as_raw().saturating_sub(1) & 1 == 1
+}
+
 #[expect(
     deprecated,
     reason = "the replacement is unsafe; a SignalFd owns its descriptor and never changes it, as that asks"
@@ -222,6 +228,7 @@ mod tests {
             (Some(true), true, AnySignal::TERM, SignalReach::Group),
             (Some(false), true, AnySignal::TERM, SignalReach::Agent),
             (Some(false), false, AnySignal::HUP, SignalReach::Agent),
+            (Some(false), false, AnySignal::ALARM, SignalReach::Agent),
             (Some(false), false, AnySignal::XCPU, SignalReach::Own),
             (None, true, AnySignal::INT, SignalReach::Agent),
             (None, false, AnySignal::INT, SignalReach::Group),

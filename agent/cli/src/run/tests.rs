@@ -38,7 +38,9 @@ fn agent_process() {
     let variable = |name| std::env::var_os(name).map(|value| value.into_string().unwrap());
     let Some(script) = variable(SCRIPT) else { return };
     // the other threads of this program were started with the signals blocked; the agent's own starts as usual
-    SigSet::empty().thread_set_mask().unwrap();
+    let mut usual = SigSet::thread_get_mask().unwrap();
+    usual = if usual.contains(Signal::SIGTERM) { SigSet::empty() } else { usual };
+    usual.thread_set_mask().unwrap();
     let command = match script.strip_prefix("exec ") {
         Some(words) => words.split(' ').map(OsString::from).collect(),
         None => ["/bin/sh", "-c", &script].map(OsString::from).to_vec(),
@@ -176,10 +178,16 @@ fn witness_process() {
 /// Starts the agent as the leader of a process group, and reads its standard output up to the line `ready`.
 fn in_own_group(script: &str) -> (Child, Pid, impl Iterator<Item = String>, KilledGroup) {
     let mut child = spawn(agent(script).process_group(0).stderr(Stdio::null()));
+    let pid = Pid::from_raw(child.id().cast_signed());
+    let group = KilledGroup(pid);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.any(|line| line == "ready"));
-    let pid = Pid::from_raw(child.id().cast_signed());
-    (child, pid, lines, KilledGroup(pid))
+    (child, pid, lines, group)
+}
+
+/// A loop that ends with this test program, however that ends.
+fn while_tested() -> String {
+    format!("while [ -d /proc/{} ]; do sleep 0.02; done", std::process::id())
 }
 
 /// Kills a process group at the end of a test, also of one that fails.
@@ -207,7 +215,7 @@ fn each_signal_reaches_the_build_once() {
     };
     let numbers: Vec<i32> = (1..=64).filter(is_sent).collect();
     let traps: Vec<_> = numbers.iter().map(|number| format!("trap 'echo got {number}' {number}; ")).collect();
-    let script = format!("ulimit -c 0; {} echo ready; while :; do sleep 0.02; done", traps.concat());
+    let script = format!("ulimit -c 0; {} echo ready; {}", traps.concat(), while_tested());
     for to_group in [false, true] {
         let (mut child, agent, mut lines, _group) = in_own_group(&script);
         // the last one shows that none came twice before it
@@ -223,9 +231,9 @@ fn each_signal_reaches_the_build_once() {
 
 #[test]
 fn the_agent_stops_and_continues_with_the_build() {
-    let script = "trap 'exit 3' USR1; echo ready; echo $$; while :; do sleep 0.02; done";
+    let script = format!("trap 'exit 3' USR1; echo ready; echo $$; {}", while_tested());
     for to_group in [false, true] {
-        let (mut child, agent, mut lines, _group) = in_own_group(script);
+        let (mut child, agent, mut lines, _group) = in_own_group(&script);
         let build = lines.next().unwrap();
         for _time in 0..2 {
             send(20, agent, to_group);
@@ -238,6 +246,17 @@ fn the_agent_stops_and_continues_with_the_build() {
         kill(agent, Signal::SIGUSR1).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(3));
     }
+}
+
+#[test]
+fn a_blocked_child_signal_hides_no_end() {
+    let agent = agent("exit 3");
+    let command: Vec<OsString> =
+        std::iter::once(agent.get_program()).chain(agent.get_args()).map(OsString::from).collect();
+    let variables = agent.get_envs().filter_map(|(name, value)| Some((name.into(), value?.into())));
+    let blocked = SigSet::from(Signal::SIGCHLD);
+    let pid = command::start(&command, &variables.collect::<Vec<_>>(), &blocked, None).unwrap();
+    assert_eq!(waitpid(pid, None).unwrap(), WaitStatus::Exited(pid, 3));
 }
 
 #[test]

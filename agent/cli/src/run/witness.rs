@@ -30,13 +30,20 @@ use nix::{
 use plimsoll_measure::proctree::leave_out;
 use rustix::process::Signal as AnySignal;
 
-/// The word on the command line of this program that makes it a witness.
-pub(crate) const WITNESS_COMMAND: &str = "signal-witness";
-/// How long the agent waits for an answer, which takes microseconds, before it goes on without the witness.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+use super::end_requests::STOPPING;
+
+/// The name under which this program is a witness. It does not contain the program's, so that who signals all processes of that name does not
+/// look like one who signals the group.
+pub(crate) const WITNESS_NAME: &str = "signal-witness";
+/// How long the agent waits for an answer, which takes microseconds, before the sender decides instead.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 30 } else { 1 });
+/// Number of signals; a count of arrivals for each is what the witness answers.
+const SIGNALS: usize = 64;
+/// Bytes of an answer: the number of its question, and the counts.
+const ANSWER_BYTES: usize = 1 + SIGNALS;
 
 #[cfg(not(test))]
-const ARGUMENTS: [&CStr; 2] = [c"plimsoll", c"signal-witness"];
+const ARGUMENTS: [&CStr; 1] = [c"signal-witness"];
 #[cfg(test)]
 const ARGUMENTS: [&CStr; 4] = [c"agent", c"--exact", c"run::tests::witness_process", c"--ignored"];
 
@@ -45,8 +52,9 @@ const ARGUMENTS: [&CStr; 4] = [c"agent", c"--exact", c"run::tests::witness_proce
 pub(super) struct Witness {
     socket: UnixStream,
     pid: Pid,
-    /// Signals of the group that the agent has not read yet; bit n - 1 is signal n.
-    unread: u64,
+    /// How often each signal of the group has arrived, less what the agent has read of it.
+    unread: [u8; SIGNALS],
+    question: u8,
 }
 
 impl Witness {
@@ -74,19 +82,37 @@ impl Witness {
         let environment: [&CStr; 0] = [];
         let pid = posix_spawn(c"/proc/self/exe", &files, &attributes, &ARGUMENTS, &environment)?;
         leave_out(pid.as_raw());
-        Ok(Self { socket, pid, unread: 0 })
+        Ok(Self { socket, pid, unread: [0; SIGNALS], question: 0 })
     }
 
-    /// Whether the group has got this signal, which has arrived at the agent. `None` if the witness does not answer.
-    pub(super) fn has_got(&mut self, signal: AnySignal) -> Option<bool> {
-        let mut answer = [0; 8];
-        self.socket.write_all(&[0]).and_then(|()| self.socket.read_exact(&mut answer)).ok()?;
-        self.unread |= u64::from_le_bytes(answer);
-        let found = contains(self.unread, signal);
-        if found {
-            self.unread &= !(1 << signal.as_raw().saturating_sub(1));
+    /// Whether the group has got this signal, which has arrived at the agent. `None` if the witness does not answer in time.
+    /// Errors: the witness has ended.
+    pub(super) fn has_got(&mut self, signal: AnySignal) -> io::Result<Option<bool>> {
+        self.question = self.question.wrapping_add(1);
+        self.socket.write_all(&[self.question])?;
+        loop {
+            let mut answer = [0; ANSWER_BYTES];
+            match self.socket.read_exact(&mut answer) {
+                Err(late) if late.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                read => read?,
+            }
+            let [question, counts @ ..] = answer;
+            self.unread.iter_mut().zip(counts).for_each(|(all, more)| *all = all.saturating_add(more));
+            // answers to questions that were given up come first
+            if question == self.question {
+                return Ok(Some(self.take(signal)));
+            }
         }
-        Some(found)
+    }
+
+    fn take(&mut self, signal: AnySignal) -> bool {
+        let continued = self.unread.get(index(AnySignal::CONT)).is_some_and(|count| *count > 0);
+        let Some(count) = self.unread.get_mut(index(signal)).filter(|count| **count > 0) else {
+            // SIGCONT takes away a stop that the witness had not read
+            return STOPPING.contains(&signal) && continued;
+        };
+        *count -= 1;
+        true
     }
 }
 
@@ -100,9 +126,8 @@ impl Drop for Witness {
     }
 }
 
-/// Whether a set of signals has this one; bit n - 1 is signal n.
-pub(super) fn contains(set: u64, signal: AnySignal) -> bool {
-    set >> signal.as_raw().saturating_sub(1) & 1 == 1
+fn index(signal: AnySignal) -> usize {
+    usize::try_from(signal.as_raw().saturating_sub(1)).unwrap_or(usize::MAX)
 }
 
 /// The life of a witness; standard input is the agent.
@@ -116,10 +141,20 @@ pub(crate) fn serve() -> ExitCode {
 fn answer_until_end() -> io::Result<()> {
     let mut agent = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let arrived = SignalFd::with_flags(&SigSet::all(), SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
-    while agent.read(&mut [0])? == 1 {
-        let numbers = std::iter::from_fn(|| Some(arrived.read_signal().ok()??.ssi_signo));
-        let set = numbers.fold(0_u64, |set, number| set | 1_u64.unbounded_shl(number.saturating_sub(1)));
-        agent.write_all(&set.to_le_bytes())?;
+    let mut question = [0];
+    while agent.read(&mut question)? == 1 {
+        let [question] = question;
+        let mut answer = [0_u8; ANSWER_BYTES];
+        let [number, ..] = &mut answer;
+        *number = question;
+        for signal in std::iter::from_fn(|| arrived.read_signal().ok()?) {
+            // the first byte is the question, so a signal's number is its place
+            let place = usize::try_from(signal.ssi_signo).unwrap_or(usize::MAX);
+            if let Some(count) = answer.get_mut(place) {
+                *count = count.saturating_add(1);
+            }
+        }
+        agent.write_all(&answer)?;
     }
     Ok(())
 }

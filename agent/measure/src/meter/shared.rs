@@ -109,7 +109,9 @@ impl SharedGroup {
 
     /// Bytes of the processes in the group that are neither the agent nor of the build; `None` if one of them is hidden.
     fn others(&mut self) -> Option<u64> {
-        let build: BTreeSet<i32> = self.tree.find().ok()?.into_iter().collect();
+        // a machine that is short of memory or open files for a moment says nothing of others
+        let Ok(build) = self.tree.find() else { return Some(0) };
+        let build: BTreeSet<i32> = build.into_iter().collect();
         let (proc, top) = (self.kernel.path("/proc"), self.tree.root());
         let own = std::process::id().cast_signed();
         let members = members(&self.folder).into_iter().filter(|pid| *pid != own && !build.contains(pid));

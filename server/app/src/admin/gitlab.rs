@@ -1,7 +1,7 @@
 //! `plimsoll-server gitlab check FILE`: which jobs of a `.gitlab-ci.yml` the include for GitLab measures, and why not the others. Reads
 //! the file alone: what its own `include` adds is not seen. A `!reference` is read as its list, because the reader drops tags.
 
-use std::{fmt::Write as _, fs, path::PathBuf};
+use std::{collections::HashSet, fmt::Write as _, fs, path::PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
@@ -27,9 +27,6 @@ const NO_JOBS: [&str; 11] = [
     "variables",
     "workflow",
 ];
-
-/// Levels of `extends` at most, as in GitLab.
-const MAX_EXTENDS: usize = 11;
 
 /// Looks at pipelines of GitLab.
 #[derive(Debug, Args)]
@@ -70,7 +67,7 @@ impl Gitlab {
             );
         }
         print(&jobs(pipeline))?;
-        if find(pipeline, pipeline, "before_script", 0).is_some() {
+        if find(pipeline, pipeline, "before_script").is_some() {
             bail!(
                 "GitLab refuses the pipeline: before_script is at the top level, and the include has it in `default:`. Move it below \
                  `default:`, and begin it with `- !reference [{TEMPLATE}, before_script]`"
@@ -98,14 +95,14 @@ fn jobs(pipeline: &Yaml) -> String {
 }
 
 fn unmeasured_reason(pipeline: &Yaml, job: &Yaml) -> Option<&'static str> {
-    let own = |key| find(pipeline, job, key, 0);
+    let own = |key| find(pipeline, job, key);
     if own("trigger").is_some() {
         return Some("it starts another pipeline, and runs nothing");
     }
     let is_off = |variables: Option<&Yaml>| {
         variables.map(|all| &all["PLIMSOLL_MEASURE"]).filter(|value| !value.is_badvalue()).map(is_off_value)
     };
-    let globally = is_off(find(pipeline, pipeline, "variables", 0));
+    let globally = is_off(find(pipeline, pipeline, "variables"));
     if is_off(own("variables")).or(globally).unwrap_or(false) {
         return Some("PLIMSOLL_MEASURE is off");
     }
@@ -121,7 +118,7 @@ fn unmeasured_reason(pipeline: &Yaml, job: &Yaml) -> Option<&'static str> {
     if !inherits {
         return Some("it inherits no before_script from `default:`");
     }
-    let lines = find(pipeline, &pipeline["default"], "before_script", 0)?;
+    let lines = find(pipeline, &pipeline["default"], "before_script")?;
     let why = "before_script of `default:` does not begin with !reference [.plimsoll-measure, before_script]";
     (!begins_with_reference(lines)).then_some(why)
 }
@@ -139,22 +136,29 @@ fn begins_with_reference(lines: &Yaml) -> bool {
 }
 
 /// A key of a job: its own, or that of a merge (`<<`), or of what it extends; of several the last.
-fn find<'a>(pipeline: &'a Yaml, job: &'a Yaml, key: &str, level: usize) -> Option<&'a Yaml> {
-    if level > MAX_EXTENDS {
-        return None;
-    }
-    let own = Some(&job[key]).filter(|value| !value.is_badvalue());
-    let merged = |way: &'static str, named: bool| {
-        let parents = match &job[way] {
-            Yaml::Array(parents) => parents.iter().collect(),
-            parent => vec![parent],
-        };
-        parents.into_iter().rev().find_map(|parent| {
-            let parent = if named { &pipeline[parent.as_str()?] } else { parent };
-            find(pipeline, parent, key, level + 1)
-        })
+fn find<'a>(pipeline: &'a Yaml, job: &'a Yaml, key: &str) -> Option<&'a Yaml> {
+    find_new(pipeline, job, key, &mut HashSet::new())
+}
+
+/// [`find`] without the jobs that were looked at before: a job may extend itself, and the same job many times.
+fn find_new<'a>(
+    pipeline: &'a Yaml,
+    job: &'a Yaml,
+    key: &str,
+    seen: &mut HashSet<&'a str>,
+) -> Option<&'a Yaml> {
+    let list = |parents: &'a Yaml| match parents {
+        Yaml::Array(parents) => parents.iter().rev().collect(),
+        parent => vec![parent],
     };
-    own.or_else(|| merged("<<", false)).or_else(|| merged("extends", true))
+    if !job[key].is_badvalue() {
+        return Some(&job[key]);
+    }
+    let merged = list(&job["<<"]).into_iter().find_map(|parent| find_new(pipeline, parent, key, seen));
+    merged.or_else(|| {
+        let mut names = list(&job["extends"]).into_iter().filter_map(Yaml::as_str);
+        names.find_map(|name| seen.insert(name).then(|| find_new(pipeline, &pipeline[name], key, seen))?)
+    })
 }
 
 #[cfg(test)]
@@ -175,7 +179,7 @@ nothing inherited: { inherit: { default: false }, script: [make] }
 image inherited: { inherit: { default: [image] }, script: [make] }
 script inherited: { inherit: { default: [before_script] }, script: [make] }
 other: { trigger: group/other }
-circle: { extends: circle, script: [make] }
+circle: { extends: [circle, circle, circle], script: [make] }
 "#;
 
     fn measured(text: &str) -> Vec<String> {
