@@ -250,7 +250,7 @@ fn the_agent_stops_and_continues_with_the_build() {
 
 #[test]
 fn a_blocked_child_signal_hides_no_end() {
-    let agent = agent("exit 3");
+    let agent = agent("sleep 0.5; exit 3");
     let command: Vec<OsString> =
         std::iter::once(agent.get_program()).chain(agent.get_args()).map(OsString::from).collect();
     let variables = agent.get_envs().filter_map(|(name, value)| Some((name.into(), value?.into())));
