@@ -10,6 +10,7 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Output},
+    time::Duration,
 };
 
 use plimsoll_tests::{Agent, Programs, Server, assert_has};
@@ -79,8 +80,20 @@ impl Fleet {
         command.envs(variables.iter().copied()).output().unwrap()
     }
 
+    /// The attempt of a job that has ended. Where the shell did not wait for the report, that may be on its way.
     fn shown(&self, id: &str) -> serde_json::Value {
         let agent = Agent::new(Programs::for_tests(), self.server.url(), self.dir.path());
+        for _look in 0..600 {
+            let answer = agent.call(&["show", "--attempt", id, "-o", "json"]);
+            let shown: Option<serde_json::Value> = serde_json::from_str(&answer.stdout).ok();
+            let has_ended = |shown: &serde_json::Value| {
+                shown["summary"]["outcome"].as_str().is_some_and(|outcome| outcome != "running")
+            };
+            if let Some(shown) = shown.filter(has_ended) {
+                return shown;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
         agent.json(&["show", "--attempt", id])
     }
 }
