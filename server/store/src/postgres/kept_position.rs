@@ -5,11 +5,12 @@
 //! `FORMAT.md` has the bytes of the file.
 
 use std::{
-    fs::{self, File},
-    io,
+    fs::File,
+    io::{self, Read as _},
     os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
 use plimsoll_proto::own_files;
@@ -24,6 +25,8 @@ const SLOT_BYTES: usize = 512;
 const RECORD_BYTES: usize = 16 + 8 + 4 + 8 + 8 + 4;
 /// Number of slots, which are written in turn.
 const SLOTS: usize = 2;
+/// How long a file that could not be written is left alone: each try is a wait of the commits.
+const RETRY_AFTER: Duration = Duration::from_mins(1);
 
 /// A moment in the history of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,22 +97,25 @@ struct PositionFile {
     /// `None` until the file was made anew.
     file: Option<File>,
     slot: usize,
+    /// When it could not be written; `None` once it was.
+    failed_at: Option<Instant>,
 }
 
 impl KeptPosition {
     /// Reads the file.
     ///
     /// # Errors
-    /// It cannot be read, or both slots are damaged.
+    /// It cannot be read, is a link, or both slots are damaged.
     pub(super) fn read(path: Option<PathBuf>) -> Result<Self, PostgresError> {
         let Some(path) = path else { return Ok(Self::default()) };
-        let read = match fs::read(&path) {
-            Ok(read) => read,
+        let mut read = Vec::new();
+        match own_files::open(&path).and_then(|mut file| file.read_to_end(&mut read)) {
+            Ok(_bytes) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(Self { path: Some(path), ..Self::default() });
             }
             Err(error) => return Err(PostgresError::Lasting(format!("{}: {error}", path.display()))),
-        };
+        }
         let slots = read.chunks(SLOT_BYTES).take(SLOTS).filter_map(DatabasePosition::decode);
         // both slots are of one store, cluster and timeline
         let last = slots.max_by_key(|position| (position.epoch, position.commit)).ok_or_else(|| {
@@ -153,20 +159,12 @@ impl KeptPosition {
     }
 
     /// Keeps a position that was checked, or written by this server. A new timeline or epoch is on the disk when this returns; commits
-    /// are not synced, so a power cut may take the last of them. A file that cannot be written is logged.
+    /// are not synced, so a power cut may take the last of them. A file that cannot be written is logged once, and tried again after
+    /// [`RETRY_AFTER`].
     pub(super) fn note(&self, found: DatabasePosition) {
         let Some(path) = &self.path else { return };
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let last = state.last.replace(found).unwrap_or(found);
-        if last == found && state.file.is_some() {
-            return;
-        }
-        if state.file.is_some() && (DatabasePosition { commit: found.commit, ..last }) == found {
-            state.slot = (state.slot + 1) % SLOTS;
-            let at = state.slot * SLOT_BYTES;
-            let written = state.file.as_ref().map(|file| file.write_all_at(&found.encode(), at as u64));
-            return log_failed(written.unwrap_or(Ok(())));
-        }
         if found.commit < last.commit {
             let lost = last.commit - found.commit;
             tracing::warn!(
@@ -174,7 +172,18 @@ impl KeptPosition {
                 "the database was promoted without the last commits that this server knows of"
             );
         }
-        log_failed(state.begin(path, found));
+        let is_kept = last == found && state.file.is_some();
+        if is_kept || state.failed_at.is_some_and(|at| at.elapsed() < RETRY_AFTER) {
+            return;
+        }
+        let Err(error) = state.write(path, last, found) else {
+            state.failed_at = None;
+            return;
+        };
+        state.file = None;
+        if state.failed_at.replace(Instant::now()).is_none() {
+            tracing::warn!(%error, "the position of the database is not kept, so after a restart an old primary may not be noticed");
+        }
     }
 
     fn last(&self) -> Option<DatabasePosition> {
@@ -183,23 +192,29 @@ impl KeptPosition {
 }
 
 impl PositionFile {
+    /// Writes a later commit than `last` into the next slot; for all else, makes the file anew.
+    fn write(&mut self, path: &Path, last: DatabasePosition, position: DatabasePosition) -> io::Result<()> {
+        match &self.file {
+            Some(file) if (DatabasePosition { commit: position.commit, ..last }) == position => {
+                self.slot = (self.slot + 1) % SLOTS;
+                file.write_all_at(&position.encode(), (self.slot * SLOT_BYTES) as u64)
+            }
+            _ => self.begin(path, position),
+        }
+    }
+
     /// Makes the file anew, durably, with this position in both slots.
     fn begin(&mut self, path: &Path, position: DatabasePosition) -> io::Result<()> {
-        self.file = None;
         own_files::replace(&path.with_extension("database.new"), path, &position.encode().repeat(SLOTS))?;
         self.file = Some(own_files::open(path)?);
         Ok(())
     }
 }
 
-fn log_failed(written: io::Result<()>) {
-    if let Err(error) = written {
-        tracing::warn!(%error, "the position of the database is not kept, so after a restart an old primary may not be noticed");
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
     use super::*;
 
     const NEW: DatabasePosition =
@@ -244,5 +259,27 @@ mod tests {
         let one = [torn(&[0]).unwrap(), torn(&[1]).unwrap()];
         assert!(one.contains(&8) && one.contains(&9), "{one:?}");
         assert!(torn(&[0, 1]).unwrap_err().contains("is damaged"));
+        fs::rename(&path, dir.path().join("elsewhere")).unwrap();
+        symlink("elsewhere", &path).unwrap();
+        assert!(read().unwrap_err().to_string().contains("symbolic link"));
+    }
+
+    #[test]
+    fn a_failed_file_is_tried_again_after_a_minute() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("plimsoll.database");
+        let kept = KeptPosition::read(Some(path.clone())).unwrap();
+        fs::create_dir(&path).unwrap();
+        kept.note(NEW);
+        fs::remove_dir(&path).unwrap();
+        kept.note(DatabasePosition { commit: 10, ..NEW });
+        assert!(!path.try_exists().unwrap(), "commits do not try it");
+        let at = kept.state.lock().unwrap().failed_at.unwrap();
+        kept.state.lock().unwrap().failed_at = at.checked_sub(RETRY_AFTER);
+        for commit in [11, 12] {
+            kept.note(DatabasePosition { commit, ..NEW });
+            let read = KeptPosition::read(Some(path.clone())).unwrap();
+            assert_eq!(read.last().unwrap().commit, commit);
+        }
     }
 }

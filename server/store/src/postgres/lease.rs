@@ -157,7 +157,8 @@ pub(super) async fn taken(client: &Client, epoch: i64) -> PostgresError {
         Ok(Some(found)) if found.epoch < epoch => {
             return PostgresError::Taken(format!(
                 "the database came back from a time before this server took the store, so commits may be lost (epoch {}, and {epoch} was \
-                 held): restart this server to go on with what is there, or bring back the primary that has them",
+                 held): bring back the primary that has them; or, to go on with what is there, restart this server and, if it refuses an old copy, \
+                 remove plimsoll.database on each server",
                 found.epoch
             ));
         }

@@ -69,7 +69,11 @@ pub(super) async fn open(
             Takeover::AtOnce => None,
             Takeover::WhenFree { on_holder, .. } => {
                 let waiting = Box::pin(takeover.wait(wait_until_free(target, &mut connection, on_holder)));
-                Some(Connection::search_while(target, waiting).await?)
+                let seen = Connection::search_while(target, waiting).await?;
+                if was_replaced(target, &connection).await {
+                    continue;
+                }
+                Some(seen)
             }
         };
         let limit = if seen.is_some() { TAKE_WITHIN } else { OPEN_WITHIN };
@@ -144,6 +148,7 @@ async fn wait_until_free(
     let (mut watch, mut reported) = (LeaseWatch::default(), None);
     loop {
         if target.last_primary.has_replaced(&connection.primary) {
+            watch = LeaseWatch::default();
             *connection = reconnect(target).await?;
         }
         let look = timeout(LOOK_WITHIN, async {
@@ -173,6 +178,15 @@ async fn wait_until_free(
         }
         sleep(LEASE_POLL_INTERVAL).await;
     }
+}
+
+/// Looks whether another host was promoted: at an old primary the beat stands still, and its holder may be well at the new one.
+async fn was_replaced(target: &Target, connection: &Connection) -> bool {
+    if target.hosts.len() > 1 {
+        // what is wrong with the hosts is said when the lease is taken
+        drop(Connection::open(target).await);
+    }
+    target.last_primary.has_replaced(&connection.primary)
 }
 
 /// Bounds a step of the opening.

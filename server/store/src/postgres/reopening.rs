@@ -46,7 +46,7 @@ pub(super) async fn check_store(
     }
     Err(PostgresError::Taken(format!(
         "the database came back without commits that were acknowledged (the last {lost} of {sequence}): bring back the primary that has \
-         them, or restart this server to go on with what is there"
+         them; or, to go on with what is there, restart this server and, if it refuses an old copy, remove plimsoll.database on each server"
     )))
 }
 
