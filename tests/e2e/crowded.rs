@@ -66,7 +66,7 @@ impl Crowd {
         // the keys of the issuer may be on their way
         let taken = eventually("a ticket is taken", taking, |answer| answer.contains("<i4>")).await;
         let number = taken.split_once("<i4>").and_then(|(_, rest)| rest.split_once("</i4>"));
-        number.unwrap_or_else(|| panic!("{taken}")).0.parse().unwrap()
+        number.unwrap().0.parse().unwrap()
     }
 }
 
@@ -111,7 +111,8 @@ async fn a_crowd_shuts_out_no_probe_hook_or_close() {
     for job in 0..WAITS_OF_JOBS.0 {
         let token = issuer.token(1000 + job, json!({"ref_protected": "false"}));
         let wait = call(&token, "waitTicket", &format!("<int>{}</int>", crowd.take(&token, "y").await));
-        for _ in 0..scaled(WAITS_OF_JOBS.1) {
+        // more than a job may have, also in a small crowd
+        for _ in 0..scaled(WAITS_OF_JOBS.1).max(17) {
             crowd.leave(50, &wait).await;
         }
     }
@@ -143,8 +144,11 @@ async fn a_crowd_shuts_out_no_probe_hook_or_close() {
     let wait = call("copr", "waitTicket", &format!("<int>{}</int>", tickets[ROUNDS]));
     let waited = async || crowd.answer(&wait).await;
     eventually("the next build has its place", waited, |answer| answer.contains("<string>p</string>")).await;
-    // more than a quarter of the connections was never for jobs, and each had its share
-    assert!(counted(&site.server, "plimsoll_ticket_waits{kind=\"job\"}") <= scaled(1024) as f64 / 4.0);
+    // jobs never had more than a quarter
+    assert!(
+        counted(&site.server, "plimsoll_ticket_waits{kind=\"job\"}")
+            <= f64::from(u32::try_from(scaled(1024) / 4).unwrap())
+    );
     assert!(counted(&site.server, "plimsoll_ticket_waits_refused_total") > 0.0);
     assert!(counted(&site.server, "plimsoll_access_exceeded_total{kind=\"waits\"}") > 0.0);
     assert!(counted(&site.server, "plimsoll_http_connections_replaced_total") > 0.0);

@@ -188,7 +188,9 @@ async fn signal_at(
             let line = line.unwrap();
             if !sent && line.contains(&words) {
                 let agent = Pid::from_raw(child.id().cast_signed());
-                signals.iter().for_each(|signal| kill(agent, *signal).unwrap());
+                for signal in signals {
+                    kill(agent, *signal).unwrap();
+                }
                 sent = true;
             }
             printed.push_str(&line);

@@ -178,18 +178,20 @@ async fn a_job_runs_only_an_agent_that_is_proven() {
     assert_eq!(std::fs::read_dir(fleet.checkout()).unwrap().count(), 0, "nothing of ours is in the checkout");
 }
 
+fn drip(mut stream: TcpStream) {
+    drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\n"));
+    while stream.write_all(b"x").is_ok() {
+        std::thread::sleep(Duration::from_millis(300));
+    }
+}
+
 /// A server that takes connections, and sends a byte now and then.
 fn slow_server() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            std::thread::spawn(move || {
-                drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\n"));
-                while stream.write_all(b"x").is_ok() {
-                    std::thread::sleep(std::time::Duration::from_millis(300));
-                }
-            });
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || drip(stream));
         }
     });
     format!("http://{address}")

@@ -1,6 +1,9 @@
 //! Opens the store: in files, or in a database.
 
-use std::{fs::File, path::Path};
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+};
 
 use anyhow::Context as _;
 use plimsoll_proto::own_files;
@@ -12,6 +15,8 @@ use crate::runtime::settings::{Config, refuse_two_stores};
 
 /// Name of the file that a server locks in its data directory, as a store in files does.
 const LOCK_FILE: &str = "plimsoll.lock";
+/// Folder of the data directory where versions before 0.2 kept job hooks.
+const FORMER_HOOKS: &str = "hooks";
 
 /// Opens the store that the settings name. While another server has it, this one waits as `standby`. The file, if any, keeps other servers out of the data directory while it is open.
 /// `None` once `stop` is cancelled.
@@ -21,6 +26,13 @@ pub(super) async fn open_store(
     standby: Option<&Standby>,
     stop: &CancellationToken,
 ) -> anyhow::Result<Option<(Store, Option<File>)>> {
+    if let Some(folder) = former_hooks(&config.data_dir) {
+        tracing::warn!(
+            folder = %folder.display(),
+            "job hooks of a former version are here, and are not read: start that version once, until its plimsoll_hooks_on_disk is 0, or \
+             remove the folder"
+        );
+    }
     if let (Some(_), Some(standby)) = (&config.store_url, standby) {
         refuse_two_stores(&config.data_dir)?;
         let lock = lock_data_dir(&config.data_dir)?;
@@ -40,9 +52,16 @@ pub(super) async fn open_store(
     Ok(Some((opened.context("data_dir")?, None)))
 }
 
+/// The folder with job hooks of a former version, if there are any.
+fn former_hooks(data_dir: &Path) -> Option<PathBuf> {
+    let folder = data_dir.join(FORMER_HOOKS);
+    let has_files = fs::read_dir(&folder).is_ok_and(|mut files| files.next().is_some());
+    has_files.then_some(folder)
+}
+
 /// Makes and locks the data directory, in which the position of the database is kept. Without one an old primary may not be noticed.
 fn lock_data_dir(data_dir: &Path) -> anyhow::Result<Option<File>> {
-    if let Err(error) = std::fs::create_dir_all(data_dir) {
+    if let Err(error) = fs::create_dir_all(data_dir) {
         tracing::warn!(%error, data_dir = %data_dir.display(), "no data directory, so after a restart an old primary of the database may not be noticed");
         return Ok(None);
     }
@@ -51,4 +70,20 @@ fn lock_data_dir(data_dir: &Path) -> anyhow::Result<Option<File>> {
     let in_use = "is in use: stop the server that uses it, or give this one a data directory of its own";
     file.try_lock().map_err(|_taken| anyhow::anyhow!("data_dir: {} {in_use}", data_dir.display()))?;
     Ok(Some(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hooks_of_a_former_version_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("hooks");
+        assert_eq!(former_hooks(dir.path()), None);
+        fs::create_dir(&folder).unwrap();
+        assert_eq!(former_hooks(dir.path()), None);
+        fs::write(folder.join("0000000000000001.hook"), "{}").unwrap();
+        assert_eq!(former_hooks(dir.path()), Some(folder));
+    }
 }

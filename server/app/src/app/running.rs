@@ -23,7 +23,10 @@ use crate::{
         net::{accept::Listener, response_budget::ResponseBudget},
     },
     ingest::Worker,
-    runtime::open_files::{self, ConnectionLimits},
+    runtime::{
+        metrics::Metrics,
+        open_files::{self, ConnectionLimits},
+    },
     tickets::{Keeper, WaitSlots},
     verdicts::{Rejudging, Verdicts},
 };
@@ -57,14 +60,15 @@ fn warm_statistics(tasks: &TaskTracker, stats: Stats) {
     drop(tasks.spawn_blocking(move || stats.warm()));
 }
 
+fn calls(metrics: &Metrics) -> Calls {
+    Calls::new(ResponseBudget::new(metrics.answers_unsent.clone(), metrics.answers_dropped.clone()))
+}
+
 impl RunningServer {
     /// Starts every part.
     pub(super) fn start(mut app: App, agents: Handle) -> Self {
         let (tasks, streams, health) = <(TaskTracker, TaskTracker, HealthReporter)>::default();
-        let calls = Calls::new(ResponseBudget::new(
-            app.metrics.answers_unsent.clone(),
-            app.metrics.answers_dropped.clone(),
-        ));
+        let calls = calls(&app.metrics);
         let [telling, stopping, ingesting] = std::array::from_fn(|_| CancellationToken::new());
         warm_statistics(&tasks, app.history.stats().clone());
         let watch = watch::start_all(&mut app, health.clone(), &telling);
@@ -98,8 +102,7 @@ impl RunningServer {
             signing: secrets.signing,
             admission_secret: secrets.admission,
             hooks,
-            // each waits on a connection of its own, and leaves half of them to other requests
-            waits: WaitSlots::new(connections.http / 4, connections.http / 2, Arc::clone(&app.metrics)),
+            waits: WaitSlots::over_http(connections.http, Arc::clone(&app.metrics)),
             metrics: app.metrics,
             calls: calls.clone(),
             guard: app.guard,

@@ -79,12 +79,7 @@ impl TicketRegistry {
             let id = id_of(number)?;
             let found = state.numbered(number, caller, now)?;
             if let NumberedTicket::Known(View::Open(_)) = found {
-                state.renew(&id, caller);
-                if !state.tickets.collect(&id, now) {
-                    return Ok(found);
-                }
-                state.changed(&id, "collected");
-                return Ok(NumberedTicket::Known(state.view(&id, now)?));
+                return state.collect(&id, caller, now).map(NumberedTicket::Known);
             }
             Ok(found)
         });
@@ -118,9 +113,9 @@ impl TicketRegistry {
         // collect() answers for what may not be watched, and for what has ended meanwhile
         let Ok(watching) = self.watch(&id_of(number)?, false, caller) else { return Ok(false) };
         match watching.view().await {
-            Ok(View::Open(status)) => Ok(!status.ticket.is_ready()),
+            Ok(view) => Ok(view.waits()),
             Err(refusal) if refusal.retry_after().is_some() => Err(refusal),
-            Ok(View::Ended(..)) | Err(_) => Ok(false),
+            Err(_) => Ok(false),
         }
     }
 
@@ -148,6 +143,14 @@ impl TicketState {
             number += 1;
         }
         if number > MAX_TICKET_NUMBER { Err(Refusal::TicketNumbers) } else { Ok(number) }
+    }
+
+    fn collect(&mut self, id: &TicketId, caller: &Identity, now: ClockReading) -> Result<View, Refusal> {
+        self.renew(id, caller);
+        if self.tickets.collect(id, now) {
+            self.changed(id, "collected");
+        }
+        self.view(id, now)
     }
 
     fn open_numbered(&mut self, number: u64, claim: TicketClaim, now: ClockReading) -> Result<(), Refusal> {

@@ -47,6 +47,11 @@ impl View {
             Self::Ended(_, ticket) => ticket,
         }
     }
+
+    /// Whether the ticket waits until it can be used.
+    pub(crate) fn waits(&self) -> bool {
+        matches!(self, Self::Open(status) if !status.ticket.is_ready())
+    }
 }
 
 /// The tickets and all that belongs to them, behind one lock.

@@ -47,6 +47,12 @@ pub(crate) struct WaitSlot {
 }
 
 impl WaitSlots {
+    /// The slots of a listener on which each client waits on a connection of its own: a quarter of them for jobs and pods, and half for
+    /// other callers. A quarter of the connections is left to other requests.
+    pub(crate) fn over_http(connections: usize, metrics: Arc<Metrics>) -> Self {
+        Self::new(connections / 4, connections / 2, metrics)
+    }
+
     /// The slots of a listener: for all jobs and pods together, and for other callers.
     pub(crate) fn new(of_jobs: usize, of_others: usize, metrics: Arc<Metrics>) -> Self {
         Self {

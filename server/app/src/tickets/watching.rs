@@ -49,6 +49,13 @@ impl Watching {
         self.shared.kept(viewed).await
     }
 
+    /// Whether the ticket waits until it can be used, also if that is not yet on disk.
+    pub(crate) fn waits(&self) -> bool {
+        let now = self.shared.now();
+        let viewed = self.shared.state().view(&self.id, now).and_then(|view| self.is_it(view));
+        viewed.is_ok_and(|view| view.waits())
+    }
+
     /// Returns `view`, unless it is of a later ticket with the same id.
     fn is_it(&self, view: View) -> Result<View, Refusal> {
         if view.ticket().number == self.number {
@@ -59,9 +66,7 @@ impl Watching {
 
     /// Waits until the ticket has its slot or has ended.
     pub(crate) async fn until_granted(&mut self) -> Result<(), Refusal> {
-        while let View::Open(status) = self.view().await?
-            && !status.ticket.is_ready()
-        {
+        while self.view().await?.waits() {
             self.changed().await;
         }
         Ok(())

@@ -252,7 +252,9 @@ mod tests {
         let whole = fs::read(&path).unwrap();
         let torn = |slots: &[usize]| {
             let mut torn = whole.clone();
-            slots.iter().for_each(|slot| torn[slot * SLOT_BYTES + 20] ^= 1);
+            for slot in slots {
+                torn[slot * SLOT_BYTES + 20] ^= 1;
+            }
             fs::write(&path, torn).unwrap();
             read().map(|kept| kept.last().unwrap().commit).map_err(|error| error.to_string())
         };

@@ -170,7 +170,12 @@ fn deleted_rows_of_a_database_are_noticed() {
     for (deleted, expected) in [
         ("get_byte(k, 0) = ascii('b')", "and none is there"),
         ("get_byte(k, 0) = ascii('s')", "its summary is missing"),
-        ("k IN (SELECT k FROM plimsoll.entry WHERE k >= 'b' AND k < 'c' ORDER BY k DESC LIMIT 1)", "samples"),
+        (
+            "k = (SELECT b.k FROM plimsoll.entry AS b, plimsoll.entry AS s \
+             WHERE get_byte(b.k, 0) = ascii('b') AND get_byte(s.k, 0) = ascii('s') \
+               AND substr(b.k, 2, length(b.k) - 10) = substr(s.k, 2, length(s.k) - 3) ORDER BY b.k DESC LIMIT 1)",
+            "samples",
+        ),
     ] {
         let database = server.new_database();
         let url = server.url(&database);

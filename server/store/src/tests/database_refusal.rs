@@ -120,7 +120,7 @@ async fn passwords_and_certificates_are_checked_and_passwords_never_shown() {
     ];
     for (url, password, ca, way) in cases {
         let settings =
-            PostgresSettings { password_file: password.clone(), ca_file: ca.clone(), ..settings(&url) };
+            PostgresSettings { password_file: password.clone(), ca_file: ca.clone(), ..settings(url) };
         let text = refusal(&settings);
         assert!(text.contains(way) && !text.contains("s3cret"), "{settings:?}: {text}");
     }

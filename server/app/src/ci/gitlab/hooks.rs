@@ -16,8 +16,8 @@ use tokio_util::task::TaskTracker;
 use super::{
     EndedJob, Follower, GitlabClient, QUEUE,
     follow::FollowerParts,
-    stored_hooks::{self, StoredHook},
-    waiting::{HookClaim, KnownHooks, QueuedHook, hook_hashes},
+    stored_hooks::{self, StoredHook, hook_hashes},
+    waiting::{HookClaim, KnownHooks, QueuedHook},
 };
 use crate::{
     ingest::Ingest,

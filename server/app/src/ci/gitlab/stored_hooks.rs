@@ -8,15 +8,12 @@
 //! A record is committed before GitLab gets the answer. `FORMAT.md` of the store has its fields.
 
 use plimsoll_core::{
-    domain::{AppliedHook, JobHook, ReportedOutcome},
+    domain::{AppliedHook, Fnv, JobHook, ReportedOutcome},
     mask,
 };
 use plimsoll_store::{self as store, Batch, Store};
 
-use super::{
-    job_hook::{self, EndedJob, ParsedHook},
-    waiting::hook_hashes,
-};
+use super::job_hook::{self, EndedJob, ParsedHook};
 use crate::runtime::clock::Clock;
 
 /// Records removed in one commit: of each some have two or three parts.
@@ -27,6 +24,23 @@ const REMOVED_AT_ONCE: usize = 100;
 pub(crate) struct StoredHook {
     store: Store,
     pub(super) record: JobHook,
+}
+
+/// The hashes of a hook. They are stable over releases, because the first one names its record.
+pub(super) fn hook_hashes(ended: &EndedJob, delivery: Option<&str>) -> Vec<u64> {
+    let job = &ended.job;
+    let named = |what: &str| Fnv::default().with_part(what).with(job.id.to_be_bytes());
+    // the sender is included: a report by another project must not suppress the report by the job's
+    // own project
+    let by = &ended.reported.by;
+    let of_speaker = |name: Fnv| if by.reports_on_all() { name } else { name.with_part(by.name()) };
+    let end =
+        named("end").with([ended.reported.end as u8]).with_part(job.host.as_deref().unwrap_or_default());
+    let delivery = delivery.filter(|key| !key.is_empty());
+    // the job's number is included: a sender that uses one key for all hooks must not lose hooks
+    let delivery = delivery.map(|key| of_speaker(named("delivery").with_part(key)).value());
+    let end = of_speaker(end).value();
+    [Some(end), delivery].into_iter().flatten().collect()
 }
 
 /// The record of a hook.

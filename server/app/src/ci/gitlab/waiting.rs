@@ -5,7 +5,6 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use plimsoll_core::domain::Fnv;
 use tokio::sync::oneshot;
 
 use super::{EndedJob, stored_hooks::StoredHook};
@@ -75,23 +74,6 @@ impl Drop for HookClaim {
             self.all_known.lock().unwrap_or_else(PoisonError::into_inner).forget(&self.hashes);
         }
     }
-}
-
-/// The hashes of a hook. They are stable over releases, because the first one names its record.
-pub(super) fn hook_hashes(ended: &EndedJob, delivery: Option<&str>) -> Vec<u64> {
-    let job = &ended.job;
-    let named = |what: &str| Fnv::default().with_part(what).with(job.id.to_be_bytes());
-    // the sender is included: a report by another project must not suppress the report by the job's
-    // own project
-    let by = &ended.reported.by;
-    let of_speaker = |name: Fnv| if by.reports_on_all() { name } else { name.with_part(by.name()) };
-    let end =
-        named("end").with([ended.reported.end as u8]).with_part(job.host.as_deref().unwrap_or_default());
-    let delivery = delivery.filter(|key| !key.is_empty());
-    // the job's number is included: a sender that uses one key for all hooks must not lose hooks
-    let delivery = delivery.map(|key| of_speaker(named("delivery").with_part(key)).value());
-    let end = of_speaker(end).value();
-    [Some(end), delivery].into_iter().flatten().collect()
 }
 
 /// Hashes of hooks, oldest first.

@@ -11,10 +11,7 @@ use crate::{
         guard::{Caller, Guard},
         identity::{Denied, Identity, Role, Roles, UsageSlot},
     },
-    door::net::{
-        accept::{Admitted, RunningRequest},
-        serve::Peer,
-    },
+    door::net::{accept::RunningRequest, serve::Peer},
 };
 
 /// When to call again after a call was ended because its caller is no longer admitted.
@@ -115,9 +112,7 @@ pub(super) fn admit<R>(guard: &Guard, request: &mut http::Request<R>) -> Result<
 fn count_request<R>(request: &http::Request<R>) -> Option<RunningRequest> {
     let (peer, caller) = (request.extensions().get::<Peer>()?, request.extensions().get::<Caller>());
     let running = peer.requests.begin();
-    let waits = request.uri().path() == WATCH_TICKET;
-    let admitted = if waits { Admitted::Waits } else { Admitted::Asks };
-    peer.requests.mark_admitted(admitted, || caller.and_then(|caller| caller.connection_slot()));
+    peer.requests.mark_admitted(|| caller.and_then(|caller| caller.connection_slot()));
     Some(running)
 }
 

@@ -71,7 +71,7 @@ use crate::{
 /// more than a name.
 const OPEN_MESSAGE_BYTES: usize = 4 * 1024;
 
-/// Jobs and pods together may wait for as many tickets as a part of the connections, with this divisor.
+/// Jobs and pods together may wait for as many tickets as a part of the connections, with this divisor, and use at most half of the streams.
 const JOB_WAITS_SHARE: usize = 4;
 
 /// The services and state that all gRPC handlers share.
@@ -103,7 +103,7 @@ impl GrpcParts {
             tickets: self.services.tickets.clone(),
             watchers: self.streams(tickets::WATCHERS),
             waits: WaitSlots::new(
-                self.connections / JOB_WAITS_SHARE,
+                (self.connections / JOB_WAITS_SHARE).min(tickets::WATCHERS.most / 2),
                 tickets::WATCHERS.most,
                 Arc::clone(&self.metrics),
             ),

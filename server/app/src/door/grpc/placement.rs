@@ -76,9 +76,10 @@ impl Placement for PlacementService {
     ) -> Result<Response<Self::WatchTicketStream>, Status> {
         let (asked, caller) = (request.get_ref(), caller(&request));
         let id = wire::ticket_id("ticket", &asked.ticket).map_err(Refusal::Fault)?;
-        let stream = self.watchers.reserve(caller.clone())?;
-        let slot = self.waits.take(&caller)?;
+        // first: dropping it prolongs the ticket of a client that has to come back
         let watching = self.tickets.registry.watch(&id, asked.hold, &caller)?;
+        let stream = self.watchers.reserve(caller.clone())?;
+        let slot = watching.waits().then(|| self.waits.take(&caller)).transpose()?;
         Ok(Response::new(stream.answer(|outbound| Box::pin(follow(watching, slot, outbound)))))
     }
 

@@ -19,10 +19,11 @@ pub(super) const WATCHERS: StreamLimit = StreamLimit { what: "watchers of ticket
 /// How often a watcher is sent its ticket's position in the queue.
 const POSITION_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Sends changes of a ticket to a watcher until the ticket has ended. The watcher has a slot among those that wait.
+/// Sends changes of a ticket to a watcher until the ticket has ended. The watcher keeps its slot among those that wait until the ticket is
+/// ready.
 pub(super) async fn follow(
     mut watching: Watching,
-    _slot: WaitSlot,
+    mut slot: Option<WaitSlot>,
     outbound: &Outbound<pb::WatchTicketResponse>,
 ) -> Result<(), Status> {
     let mut last = None;
@@ -30,6 +31,7 @@ pub(super) async fn follow(
         let view = watching.view().await;
         match view {
             Ok(view) => {
+                slot = slot.filter(|_slot| view.waits());
                 let now = wire::tickets::ticket(&view);
                 if last.as_ref() != Some(&now) {
                     outbound.send(pb::WatchTicketResponse { ticket: Some(now.clone()) }).await?;

@@ -18,10 +18,7 @@ use crate::{
         identity::{Denied, ExceededBound, Identity, Role, UsageSlot},
     },
     ci::gitlab::SECRET_HEADER,
-    door::{
-        BACKUP_PATH,
-        net::{accept::Admitted, serve::Peer},
-    },
+    door::{BACKUP_PATH, net::serve::Peer},
 };
 
 /// The role that a path requires; `None` for paths open to every caller.
@@ -133,7 +130,7 @@ pub(super) fn make_certified_slot_permanent(of_request: &Extensions) {
 pub(super) fn make_slot_permanent(of_request: &Extensions, caller: Option<&Identity>) {
     if let Some(peer) = of_request.get::<Peer>() {
         let own = || caller.map_or_else(|| Some(UsageSlot::default()), Identity::connection_slot);
-        peer.requests.mark_admitted(Admitted::Asks, own);
+        peer.requests.mark_admitted(own);
     }
 }
 

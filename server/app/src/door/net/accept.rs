@@ -9,6 +9,7 @@
 
 mod places;
 mod requests;
+mod serving;
 mod spare;
 
 use std::{
@@ -16,9 +17,9 @@ use std::{
     net::{IpAddr, SocketAddr},
     os::fd::AsFd as _,
     sync::Arc,
+    time::Duration,
 };
 
-pub(crate) use places::Admitted;
 use places::ConnectionSlots;
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 pub(crate) use requests::{ConnectionRequests, RunningRequest};
@@ -26,9 +27,13 @@ pub(crate) use spare::SpareFiles;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::oneshot,
+    time::Instant,
 };
 
 use crate::runtime::tls::Tls;
+
+/// Least time between two warnings that a listener is full.
+const WARNING_PAUSE: Duration = Duration::from_mins(1);
 
 /// A bound address. If it has a certificate, only TLS connections are served.
 #[derive(Debug)]
@@ -74,8 +79,8 @@ pub(crate) struct Acceptor {
     slots: Arc<ConnectionSlots>,
     counts: ConnectionCounts,
     spare_files: SpareFiles,
-    /// Whether the last connection took the slot of another one.
-    was_full: bool,
+    /// When it was last logged that all slots are taken.
+    warned: Option<Instant>,
     /// Completes when the connection that uses the place of a spare file has ended.
     borrowed: Option<oneshot::Receiver<()>>,
 }
@@ -87,7 +92,7 @@ impl Acceptor {
             slots: ConnectionSlots::of(bound),
             counts,
             spare_files: spare,
-            was_full: false,
+            warned: None,
             borrowed: None,
         }
     }
@@ -123,14 +128,13 @@ impl Acceptor {
     /// Takes a slot for a new connection.
     fn take_slot(&mut self, peer: SocketAddr) -> ConnectionRequests {
         let requests = ConnectionRequests::new();
-        let (slot, replaced) = self.slots.take_slot(peer.ip(), requests.clone());
+        let (slot, replaced) = self.slots.take_slot(peer.ip(), requests.serving());
         requests.hold(slot);
-        let was_full = std::mem::replace(&mut self.was_full, replaced.is_some());
-        if let Some(replaced) = replaced {
-            replaced.replace();
-            self.counts.replaced.inc();
-        }
-        if self.was_full && !was_full {
+        let Some(replaced) = replaced else { return requests };
+        replaced.end();
+        self.counts.replaced.inc();
+        if self.slots.are_taken() && self.warned.is_none_or(|warned| warned.elapsed() >= WARNING_PAUSE) {
+            self.warned = Some(Instant::now());
             let bound = self.slots.bound();
             tracing::warn!(bound, %peer, "connection limit reached; others are closed for new connections, those without an admitted request first");
         }

@@ -9,7 +9,7 @@
 //! | the oldest admitted one that is not kept | some always are not |
 //!
 //! A connection is new until one of its requests was admitted. Then it is kept, while there are slots to keep: an eighth of all slots is for
-//! connections that are not kept, and gRPC calls that wait for tickets keep at most half of all. A CI job keeps few connections of its own, and
+//! connections that are not kept. A CI job keeps few connections of its own, and
 //! a caller that proves nothing keeps none. Kept connections are not limited by address, because thousands of agents may have the same one.
 
 use std::{
@@ -20,7 +20,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::ConnectionRequests;
+use super::serving::Serving;
 use crate::access::identity::{UsageSlot, network_of};
 
 /// Connections that are looked at, at most, to find one without a running request.
@@ -28,14 +28,6 @@ const MAX_LOOKED_AT: usize = 1024;
 /// Closed connections that may still hold their files: the next one is accepted when there are fewer. Half of the files that are reserved
 /// for other parts of the process.
 const MAX_ENDING: usize = 64;
-
-/// What the first admitted request of a connection does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Admitted {
-    /// It may wait for hours, for something that other requests bring about.
-    Waits,
-    Asks,
-}
 
 #[derive(Debug)]
 pub(super) struct ConnectionSlots {
@@ -49,7 +41,7 @@ pub(super) struct ConnectionSlots {
 #[derive(Debug, Default)]
 struct TakenSlots {
     /// All that are open, with their addresses; without those that are closed for others.
-    open: BTreeMap<u64, (IpAddr, ConnectionRequests)>,
+    open: BTreeMap<u64, (IpAddr, Serving)>,
     new: BTreeSet<u64>,
     /// The new ones of each address. Addresses without new connections are removed.
     new_of: HashMap<IpAddr, BTreeSet<u64>>,
@@ -90,16 +82,16 @@ impl ConnectionSlots {
     pub(super) fn take_slot(
         self: &Arc<Self>,
         peer: IpAddr,
-        requests: ConnectionRequests,
-    ) -> (ConnectionSlot, Option<ConnectionRequests>) {
+        serving: Serving,
+    ) -> (ConnectionSlot, Option<Serving>) {
         let address = network_of(peer);
         let mut taken = self.lock_taken();
-        let replaced = taken.to_replace(address, self.most_connections);
+        let replaced = taken.find_replaced(address, self.most_connections);
         let replaced = replaced.and_then(|number| taken.forget(number));
         taken.ending += usize::from(replaced.is_some());
         let number = taken.next;
         taken.next += 1;
-        taken.open.insert(number, (address, requests));
+        taken.open.insert(number, (address, serving));
         taken.new.insert(number);
         taken.new_of.entry(address).or_default().insert(number);
         let slot = ConnectionSlot { all_slots: Arc::clone(self), number, is_new: true, kept: None };
@@ -114,17 +106,19 @@ impl ConnectionSlots {
     }
 
     /// Most connections that are kept.
-    fn most_kept(&self, admitted: Admitted) -> usize {
-        match admitted {
-            Admitted::Waits => self.most_connections / 2,
-            Admitted::Asks => self.most_connections - self.most_connections.div_ceil(8),
-        }
+    fn most_kept(&self) -> usize {
+        self.most_connections - self.most_connections.div_ceil(8)
+    }
+
+    /// Whether all slots are taken.
+    pub(super) fn are_taken(&self) -> bool {
+        self.lock_taken().open.len() >= self.most_connections
     }
 }
 
 impl TakenSlots {
     /// The connection to close for a new one of this address.
-    fn to_replace(&mut self, address: IpAddr, most: usize) -> Option<u64> {
+    fn find_replaced(&mut self, address: IpAddr, most: usize) -> Option<u64> {
         let own = self.new_of.get(&address).filter(|own| own.len() >= most.div_ceil(4));
         if let Some(own) = own.filter(|_| self.open.len() >= most.div_ceil(2)) {
             return own.first().copied();
@@ -141,9 +135,9 @@ impl TakenSlots {
         let from = self.search_from;
         let later = self.open.range(from..).chain(self.open.range(..from)).take(MAX_LOOKED_AT);
         let (mut last, mut found) = (from, None);
-        for (number, (_, requests)) in later {
+        for (number, (_, serving)) in later {
             last = *number;
-            if requests.is_idle() {
+            if serving.running() == 0 {
                 found = Some(last);
                 break;
             }
@@ -153,10 +147,10 @@ impl TakenSlots {
     }
 
     /// Removes a connection that is closed for another one.
-    fn forget(&mut self, number: u64) -> Option<ConnectionRequests> {
+    fn forget(&mut self, number: u64) -> Option<Serving> {
         self.forget_new(number);
         self.not_kept.remove(&number);
-        self.open.remove(&number).map(|(_, requests)| requests)
+        self.open.remove(&number).map(|(_, serving)| serving)
     }
 
     /// A connection is no longer new.
@@ -174,7 +168,7 @@ impl TakenSlots {
 
 impl ConnectionSlot {
     /// Notes that a request was admitted. The connection is kept if there are slots left for that, and if its caller has one: `own`.
-    pub(super) fn mark_used(&mut self, admitted: Admitted, own: impl FnOnce() -> Option<UsageSlot>) {
+    pub(super) fn mark_used(&mut self, own: impl FnOnce() -> Option<UsageSlot>) {
         if !std::mem::take(&mut self.is_new) {
             return;
         }
@@ -182,7 +176,7 @@ impl ConnectionSlot {
         taken.forget_new(self.number);
         // one that is being closed for another connection stays so
         if taken.open.contains_key(&self.number) {
-            self.kept = (taken.kept < self.all_slots.most_kept(admitted)).then(own).flatten();
+            self.kept = (taken.kept < self.all_slots.most_kept()).then(own).flatten();
             match self.kept {
                 Some(_) => taken.kept += 1,
                 None => drop(taken.not_kept.insert(self.number)),
@@ -209,7 +203,7 @@ mod tests {
     /// What [`ConnectionSlots`] hold after clients came and went.
     struct Door {
         slots: Arc<ConnectionSlots>,
-        open: Vec<(ConnectionSlot, ConnectionRequests)>,
+        open: Vec<(ConnectionSlot, Serving)>,
     }
 
     impl Door {
@@ -221,19 +215,19 @@ mod tests {
         fn come(&mut self, count: usize, from: &str) -> Vec<u64> {
             let mut closed = Vec::new();
             for _ in 0..count {
-                let requests = ConnectionRequests::new();
-                let (slot, replaced) = self.slots.take_slot(from.parse().unwrap(), requests.clone());
-                self.open.push((slot, requests));
-                let Some(replaced) = replaced else { continue };
-                let at = self.open.iter().position(|(_, requests)| requests.is(&replaced)).unwrap();
-                closed.push(self.open.remove(at).0.number);
+                let serving = Serving::new();
+                let (slot, replaced) = self.slots.take_slot(from.parse().unwrap(), serving.clone());
+                self.open.push((slot, serving));
+                let at =
+                    replaced.and_then(|replaced| self.open.iter().position(|(_, open)| open.is(&replaced)));
+                closed.extend(at.map(|at| self.open.remove(at).0.number));
             }
             closed
         }
 
-        fn admit(&mut self, number: u64, admitted: Admitted, own: Option<UsageSlot>) {
+        fn admit(&mut self, number: u64, own: Option<UsageSlot>) {
             let (slot, _) = self.open.iter_mut().find(|(slot, _)| slot.number == number).unwrap();
-            slot.mark_used(admitted, || own);
+            slot.mark_used(|| own);
         }
     }
 
@@ -242,7 +236,7 @@ mod tests {
         let mut door = Door::of(8);
         assert_eq!(door.come(2, "10.0.0.1"), [0; 0]);
         assert_eq!(door.come(2, "10.0.0.2"), [0; 0]);
-        door.admit(0, Admitted::Asks, Some(UsageSlot::default()));
+        door.admit(0, Some(UsageSlot::default()));
         assert_eq!(door.come(4, "10.0.0.3"), [4, 5], "an address with a quarter of them loses its own");
         assert_eq!(door.come(2, "10.0.0.4"), [0; 0]);
         assert_eq!(door.come(2, "10.0.0.5"), [1, 2]);
@@ -258,20 +252,15 @@ mod tests {
 
     #[test]
     fn connections_that_are_not_kept_or_idle_make_place() {
-        // what all clients do, how many slots their caller has, which of them has no running request, and which one is replaced
-        for (admitted, own, idle, replaced) in [
-            (Admitted::Asks, 8, None, 7),
-            (Admitted::Waits, 8, None, 4),
-            (Admitted::Asks, 2, None, 2),
-            (Admitted::Asks, 8, Some(3), 3),
-        ] {
+        // how many slots the clients' caller has, which of them has no running request, and which one is replaced
+        for (own, idle, replaced) in [(8, None, 7), (2, None, 2), (8, Some(3), 3)] {
             let mut door = Door::of(8);
             for number in 0..8 {
                 assert_eq!(door.come(1, &format!("10.0.0.{number}")), [0; 0]);
-                door.admit(number, admitted, (number < own).then(UsageSlot::default));
+                door.admit(number, (number < own).then(UsageSlot::default));
             }
             let running = door.open.iter().filter(|(slot, _)| Some(slot.number) != idle);
-            let _running: Vec<_> = running.map(|(_, requests)| requests.begin()).collect();
+            running.for_each(|(_, serving)| serving.begin_request());
             assert_eq!(door.come(1, "10.0.1.1"), [replaced]);
         }
     }

@@ -8,10 +8,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{
-            AtomicBool, AtomicU64, AtomicUsize,
-            Ordering::{Acquire, Relaxed, Release},
-        },
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -21,7 +18,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::places::{Admitted, ConnectionSlot};
+use super::{places::ConnectionSlot, serving::Serving};
 use crate::access::identity::UsageSlot;
 
 /// Resolution of timers. Added to waits, because a timer that fires a moment early would otherwise
@@ -36,15 +33,13 @@ pub(crate) struct ConnectionRequests(Arc<RequestState>);
 struct RequestState {
     /// The connection's slot. Given back when the connection ends, even if clones still exist.
     place: Mutex<Option<ConnectionSlot>>,
-    /// The tasks that serve the connection, one after the other; `None` once another connection has its slot.
-    tasks: Mutex<Option<Vec<AbortHandle>>>,
+    serving: Serving,
     /// Whether there was a request.
     was_asked: AtomicBool,
     /// Whether a request was admitted.
     has_admitted: AtomicBool,
     /// See [`Requests::has_left_body`].
     left_body: AtomicBool,
-    running_count: AtomicUsize,
     /// Running requests that wait for the client to read a piece of their answer.
     unread: AtomicUsize,
     /// When the connection began.
@@ -67,11 +62,10 @@ impl ConnectionRequests {
     pub(super) fn new() -> Self {
         Self(Arc::new(RequestState {
             place: Mutex::default(),
-            tasks: Mutex::new(Some(Vec::new())),
+            serving: Serving::new(),
             was_asked: AtomicBool::new(false),
             has_admitted: AtomicBool::new(false),
             left_body: AtomicBool::new(false),
-            running_count: AtomicUsize::new(0),
             unread: AtomicUsize::new(0),
             began: Instant::now(),
             last_ended: AtomicU64::new(0),
@@ -85,39 +79,30 @@ impl ConnectionRequests {
 
     /// Notes the task that serves the connection from now on.
     pub(crate) fn served_by(&self, task: AbortHandle) {
-        match &mut *self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(tasks) => tasks.push(task),
-            None => task.abort(),
-        }
+        self.0.serving.add_task(task);
     }
 
-    /// Ends the connection at once, because another one gets its slot.
-    pub(super) fn replace(&self) {
-        let tasks = self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
-        tasks.into_iter().flatten().for_each(|task| task.abort());
-    }
-
-    /// Whether no request runs.
-    pub(super) fn is_idle(&self) -> bool {
-        self.0.running_count.load(Relaxed) == 0
+    /// What its listener knows of the connection.
+    pub(super) fn serving(&self) -> Serving {
+        self.0.serving.clone()
     }
 
     /// Counts a request until the returned value is dropped. That alone does not keep the
     /// connection: see [`Self::mark_admitted`].
     pub(crate) fn begin(&self) -> RunningRequest {
-        self.0.running_count.fetch_add(1, Relaxed);
+        self.0.serving.begin_request();
         self.0.was_asked.store(true, Relaxed);
         RunningRequest { requests: self.clone(), unread: false }
     }
 
     /// Call it when a request was admitted: from then on the connection stays open for as long as it is used. When the listener is full, it
     /// keeps its slot if there are some to keep, and if its caller has one: `own`.
-    pub(crate) fn mark_admitted(&self, admitted: Admitted, own: impl FnOnce() -> Option<UsageSlot>) {
+    pub(crate) fn mark_admitted(&self, own: impl FnOnce() -> Option<UsageSlot>) {
         if self.0.has_admitted.load(Relaxed) {
             return;
         }
         if let Some(place) = &mut *self.0.place.lock().unwrap_or_else(PoisonError::into_inner) {
-            place.mark_used(admitted, own);
+            place.mark_used(own);
         }
         self.0.has_admitted.store(true, Relaxed);
     }
@@ -134,7 +119,7 @@ impl ConnectionRequests {
 
     /// Whether requests are running that all wait for the client to read their answers.
     pub(crate) fn are_unread(&self) -> bool {
-        let running = self.0.running_count.load(Acquire);
+        let running = self.0.serving.running();
         running > 0 && running <= self.0.unread.load(Relaxed)
     }
 
@@ -153,7 +138,7 @@ impl ConnectionRequests {
     pub(crate) async fn until_stalled(&self, bound: Duration) {
         loop {
             sleep(bound).await;
-            let runs = self.0.running_count.load(Acquire) > 0 && !self.are_unread();
+            let runs = self.0.serving.running() > 0 && !self.are_unread();
             if !runs && self.time_until_unused(bound, bound).is_none() {
                 return;
             }
@@ -172,8 +157,8 @@ impl ConnectionRequests {
     /// running request for `first` from its beginning until a request is admitted, and afterwards
     /// for `later`. Requests that are not admitted do not extend the time.
     pub(crate) fn time_until_unused(&self, first: Duration, later: Duration) -> Option<Duration> {
-        // read first: the `Acquire` load shows what a request wrote before it ended
-        let runs = self.0.running_count.load(Acquire) > self.0.unread.load(Relaxed);
+        // read first: it shows what a request wrote before it ended
+        let runs = self.0.serving.running() > self.0.unread.load(Relaxed);
         let let_in = self.0.has_admitted.load(Relaxed);
         let bound = if let_in { later } else { first };
         let ended = Duration::from_nanos(self.0.last_ended.load(Relaxed));
@@ -217,7 +202,7 @@ impl Drop for RunningRequest {
     fn drop(&mut self) {
         self.requests.note_activity();
         self.piece_taken();
-        self.requests.0.running_count.fetch_sub(1, Release);
+        self.requests.0.serving.end_request();
     }
 }
 
@@ -232,13 +217,8 @@ impl ConnectionRequests {
     /// The requests of the only connection of a listener.
     pub(crate) fn of_one_client() -> Self {
         let (requests, slots) = (Self::new(), super::places::ConnectionSlots::of(1));
-        requests.hold(slots.take_slot(std::net::Ipv4Addr::LOCALHOST.into(), requests.clone()).0);
+        requests.hold(slots.take_slot(std::net::Ipv4Addr::LOCALHOST.into(), requests.serving()).0);
         requests
-    }
-
-    /// Whether both are of one connection.
-    pub(super) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
@@ -256,7 +236,7 @@ mod tests {
         requests.until_unused(FIRST, LATER).await;
         assert_eq!((start.elapsed().as_secs(), requests.asked()), (30, false));
         let running = requests.begin();
-        requests.mark_admitted(Admitted::Asks, || None);
+        requests.mark_admitted(|| None);
         let mut unused = std::pin::pin!(requests.until_unused(FIRST, LATER));
         tokio::select! {
             () = unused.as_mut() => panic!("a request runs"),
@@ -272,7 +252,7 @@ mod tests {
     async fn a_request_with_an_unread_answer_keeps_no_connection() {
         let requests = ConnectionRequests::of_one_client();
         let (mut read, mut unread) = (requests.begin(), requests.begin());
-        requests.mark_admitted(Admitted::Asks, || None);
+        requests.mark_admitted(|| None);
         unread.piece_given();
         for _ in 0..10 {
             read.piece_given();

@@ -25,8 +25,8 @@ pub(super) const LISTENERS: &[Setting] = settings! {
     "plain_text" => plain_text, "on|off";
     /// Time for running requests to end when the server stops.
     "drain_timeout" => drain_timeout, "TIME";
-    /// Connections to the HTTP port at once. More than 1024 get at most a half of the files that the server may have open. At most half of
-    /// them are for clients of Resalloc that wait for their tickets.
+    /// Connections to the HTTP port at once. More than 1024 get at most a half of the files that the server may have open. At most a
+    /// quarter of them is for jobs and pods that wait for their tickets as clients of Resalloc, and half for others that do.
     "http_connections" => http_connections, "N", number 1_usize..=65_536;
 };
 
