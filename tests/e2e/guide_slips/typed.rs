@@ -127,6 +127,13 @@ pub(super) const NOT_TYPED: &[(&str, &str, &str)] = &[
     ("evaluate", "all rules have many times the need", "is about numbers; guide_tables.rs compares them"),
     ("shadow-mode", "nothing in `plimsoll_would_be_*`", "is about numbers; shadow.rs compares them"),
     ("gitlab", "every job is retried", "needs a GitLab"),
+    ("gitlab", "`before_script is defined in top-level", "needs a GitLab; `gitlab check` has its own test"),
+    ("gitlab", "`... does not prove that the agent", "the tests of the include run it"),
+    (
+        "operate",
+        "`this is an old primary that was replaced",
+        "needs two databases; the tests of the store replace a primary",
+    ),
     ("gitlab", "a job has two agents", "needs a cluster; admission tests the annotation"),
     ("install", "the browser warns", "needs a browser"),
     ("kubernetes", "no line in the log", "needs a cluster"),
