@@ -171,6 +171,12 @@ async fn terminate_at(agent: &Agent, options: &[&str], script: &str, words: &str
     signal_at(agent, options, script, words, &[Signal::SIGTERM]).await
 }
 
+fn send_all(to: Pid, signals: &[Signal]) {
+    for signal in signals {
+        kill(to, *signal).unwrap();
+    }
+}
+
 async fn signal_at(
     agent: &Agent,
     options: &[&str],
@@ -188,9 +194,7 @@ async fn signal_at(
             let line = line.unwrap();
             if !sent && line.contains(&words) {
                 let agent = Pid::from_raw(child.id().cast_signed());
-                for signal in signals {
-                    kill(agent, *signal).unwrap();
-                }
+                send_all(agent, signals);
                 sent = true;
             }
             printed.push_str(&line);
