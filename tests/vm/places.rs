@@ -4,7 +4,7 @@ use crate::record::record;
 
 const MIB: u64 = 1 << 20;
 
-/// A build that held 40 MiB, measured like this, with this memory limit; the agent may be measured with it.
+/// A build that held 40 MiB, measured like this, with this memory limit; the agent and its witness may be measured with it.
 fn assert_measured(name: &str, source: &str, limit_mib: Option<u64>) {
     let Some(record) = record(name) else { return };
     let summary = record.summary();
@@ -12,7 +12,7 @@ fn assert_measured(name: &str, source: &str, limit_mib: Option<u64>) {
     let limit = summary["resources"]["memory_limit_bytes"].as_u64();
     assert_eq!(limit, limit_mib.map(|mib| mib * MIB), "{summary}");
     let need = summary["need_peak_bytes"].as_u64().unwrap();
-    assert!((40 * MIB..44 * MIB).contains(&need), "{summary}");
+    assert!((40 * MIB..48 * MIB).contains(&need), "{summary}");
     assert_eq!(summary["outcome"], "succeeded", "{summary}");
 }
 

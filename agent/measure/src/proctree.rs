@@ -79,7 +79,12 @@ pub(crate) fn sum_resident(kernel: &Kernel, pids: impl Iterator<Item = i32>) -> 
 fn resident_of(kernel: &Kernel, pid: i32) -> Option<u64> {
     // a process of another pid namespace is listed with the id 0
     let status = kernel::read(&kernel.path(format!("/proc/{pid}/status")));
-    let Ok(Some(status)) = status else { return (pid != 0 && has_ended(pid)).then_some(0) };
+    let status = match status {
+        Ok(Some(status)) => status,
+        // a process that nothing shows is hidden; one that cannot be read for another reason, as at a memory limit, is read the next time
+        Err(error) if error.problem.kind() != io::ErrorKind::PermissionDenied => return Some(0),
+        Ok(None) | Err(_) => return (pid != 0 && has_ended(pid)).then_some(0),
+    };
     let resident = ResidentMemory::of_status(&status);
     Some(resident.anonymous.saturating_add(resident.shared))
 }

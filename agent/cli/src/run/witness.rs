@@ -132,6 +132,8 @@ fn index(signal: AnySignal) -> usize {
 
 /// The life of a witness; standard input is the agent.
 pub(crate) fn serve() -> ExitCode {
+    // as the agent protects itself, where it has the right to; a kill of the whole group would count it with the build
+    let _allowed = std::fs::write("/proc/self/oom_score_adj", "-1000");
     match answer_until_end() {
         Ok(()) => ExitCode::SUCCESS,
         Err(_gone) => ExitCode::FAILURE,

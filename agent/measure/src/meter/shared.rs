@@ -30,6 +30,8 @@ pub(super) struct SharedGroup {
     /// Highest need at a look that found no others, bytes.
     checked_need: u64,
     until_look: u32,
+    /// Whether the last look found others. The next one decides: at a memory limit the agent cannot read each process of the build.
+    is_suspected: bool,
     is_shared: bool,
 }
 
@@ -42,6 +44,7 @@ impl SharedGroup {
             first_cpu: None,
             checked_need: 0,
             until_look: 0,
+            is_suspected: false,
             is_shared: false,
         }
     }
@@ -56,9 +59,10 @@ impl SharedGroup {
         self.is_shared.then(|| self.tree.pids().to_vec())
     }
 
-    /// Makes the next reading look at the processes.
+    /// Makes the next reading look at the processes, and decide.
     pub(super) fn look_next(&mut self) {
         self.until_look = 0;
+        self.is_suspected = true;
     }
 
     /// Replaces numbers of the group by those of the build's own processes, if others use the group.
@@ -101,10 +105,15 @@ impl SharedGroup {
             return;
         }
         let before = thread_cpu_time();
-        self.is_shared = self.others().is_none_or(|bytes| bytes > OTHER_PROCESSES_BYTES);
-        self.checked_need = self.checked_need.max(need);
+        let has_others = self.others().is_none_or(|bytes| bytes > OTHER_PROCESSES_BYTES);
+        self.is_shared = has_others && self.is_suspected;
+        self.is_suspected = has_others;
         let cost_ms = thread_cpu_time().saturating_sub(before).as_millis();
-        self.until_look = READINGS_PER_LOOK.max(u32::try_from(cost_ms).unwrap_or(u32::MAX));
+        self.until_look = 1;
+        if !has_others {
+            self.checked_need = self.checked_need.max(need);
+            self.until_look = READINGS_PER_LOOK.max(u32::try_from(cost_ms).unwrap_or(u32::MAX));
+        }
     }
 
     /// Bytes of the processes in the group that are neither the agent nor of the build; `None` if one of them is hidden.
