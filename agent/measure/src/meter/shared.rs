@@ -72,10 +72,14 @@ impl SharedGroup {
         }
         self.until_look = self.until_look.saturating_sub(1);
         self.look(reading.need, self.until_look == 0);
-        if !self.is_shared {
+        if !(self.is_shared || self.is_suspected) {
             return;
         }
         let Ok(own) = self.tree.read() else { return };
+        if !self.is_shared {
+            (reading.memory, reading.need) = (reading.memory.min(own.memory), reading.need.min(own.need));
+            return;
+        }
         let (group, before) = self.first_cpu.unwrap_or((reading.cpu_usec, own.cpu_usec));
         *reading = Reading {
             memory: reading.memory.min(own.memory),
@@ -89,7 +93,7 @@ impl SharedGroup {
     /// [`Self::restrict`] for the memory alone.
     pub(super) fn restrict_size(&mut self, size: &mut MemorySize) {
         self.look(size.need, false);
-        if self.is_shared
+        if (self.is_shared || self.is_suspected)
             && let Ok(own) = self.tree.read()
         {
             *size = MemorySize { memory: size.memory.min(own.memory), need: size.need.min(own.need) };
