@@ -66,7 +66,9 @@ impl CommandTry<'_> {
         let ended = command::listen();
         let mut output = self.marks.and_then(Output::prepare);
         let session = Ulid::new().to_string();
+        signals.end_witness();
         let mut meter = Meter::prepare(kernel, &session, self.limit_memory);
+        signals.start_witness();
         let (before, started) = meter.run_inside(|| {
             if let Some(output) = &mut output {
                 output.take_terminal();

@@ -93,7 +93,17 @@ impl Signals {
             original_mask.thread_set_mask()?;
         }
         let ignored = ignored_by("self").unwrap_or(0);
-        Ok(Self { fd: fd?, original_mask, ignored, witness: RefCell::new(Witness::start()) })
+        Ok(Self { fd: fd?, original_mask, ignored, witness: RefCell::new(None) })
+    }
+
+    /// Ends the witness: while the agent makes a cgroup, a second process of it in its own one would be in the way.
+    pub(super) fn end_witness(&self) {
+        *self.witness.borrow_mut() = None;
+    }
+
+    /// Starts a witness, in the cgroup in which the agent is by now.
+    pub(super) fn start_witness(&self) {
+        *self.witness.borrow_mut() = Witness::start();
     }
 
     /// The signal mask that the agent was started with.
@@ -104,7 +114,7 @@ impl Signals {
     /// Restores the original signal mask, before the build takes the place of this process.
     pub(super) fn unblock(&self) -> nix::Result<()> {
         // it would be a child of the build, and take its place in a limit of processes
-        *self.witness.borrow_mut() = None;
+        self.end_witness();
         self.original_mask.thread_set_mask()
     }
 
