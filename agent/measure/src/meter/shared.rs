@@ -30,7 +30,8 @@ pub(super) struct SharedGroup {
     /// Highest need at a look that found no others, bytes.
     checked_need: u64,
     until_look: u32,
-    /// Whether the last look found others. The next one decides: at a memory limit the agent cannot read each process of the build.
+    /// Whether the last look found others. The next one decides, as the first one does: at a memory limit the agent cannot read each
+    /// process of the build.
     is_suspected: bool,
     is_shared: bool,
 }
@@ -44,7 +45,7 @@ impl SharedGroup {
             first_cpu: None,
             checked_need: 0,
             until_look: 0,
-            is_suspected: false,
+            is_suspected: true,
             is_shared: false,
         }
     }
