@@ -21,6 +21,7 @@ mod copr_guide;
 mod corrected;
 mod crash;
 mod crowded;
+mod crowded_grpc;
 mod damaged_store;
 mod database;
 mod demand;

@@ -77,7 +77,8 @@ mod tests {
         let pools = PoolRegistry::open(None, Arc::clone(&metrics)).unwrap();
         let (registry, keeper) = TicketRegistry::new(Store::memory(), pools.clone(), metrics, Clock);
         let demands = Demands::new(pools.clone());
-        let waits = WaitSlots::new(1, 1, Arc::new(Metrics::new()));
+        // who watches a ticket that is ready does not wait
+        let waits = WaitSlots::new(0, 0, Arc::new(Metrics::new()));
         let tickets = TicketService { sizing: fixture::sizing_alone(pools.clone()), registry };
         let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
         tasks.spawn(keeper.run(stopping.clone()));
