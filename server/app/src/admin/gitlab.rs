@@ -149,6 +149,7 @@ fn find_new<'a>(
 ) -> Option<&'a Yaml> {
     let list = |parents: &'a Yaml| match parents {
         Yaml::Array(parents) => parents.iter().rev().collect(),
+        Yaml::BadValue => vec![],
         parent => vec![parent],
     };
     if !job[key].is_badvalue() {
