@@ -1,17 +1,28 @@
 //! `plimsoll-server gitlab check FILE`: which jobs of a `.gitlab-ci.yml` the include for GitLab measures, and why not the others. Reads
 //! the file alone: what its own `include` adds is not seen. A `!reference` is read as its list, because the reader drops tags.
 
-use std::{collections::HashSet, fmt::Write as _, fs, path::PathBuf};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt::Write as _,
+    fs,
+    path::PathBuf,
+};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use clap::{Args, Subcommand};
 use plimsoll_proto::shown::escaped_lines;
-use yaml_rust2::{Yaml, YamlLoader};
+use yaml_rust2::{Event, Yaml, YamlLoader, parser::Parser};
 
 use super::{line::examples_text, print, print_note};
 
 /// The job of the include whose `before_script` measures.
 const TEMPLATE: &str = ".plimsoll-measure";
+
+/// Deepest nesting of a pipeline (GitLab's `max_yaml_depth`).
+const MAX_DEPTH: usize = 100;
+
+/// Most values of a pipeline with what its aliases repeat: some 100 bytes each in memory. GitLab takes files of at most 2 MiB.
+const MAX_VALUES: usize = 1_000_000;
 
 /// Keys at the top of a file that are no jobs (GitLab's reference of CI/CD YAML).
 const NO_JOBS: [&str; 11] = [
@@ -55,6 +66,7 @@ impl Gitlab {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let GitlabCommand::Check(Check { file }) = self.what;
         let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+        check_bounds(&text).with_context(|| file.display().to_string())?;
         let documents = YamlLoader::load_from_str(&text).with_context(|| file.display().to_string())?;
         // a component has a header before its jobs
         let pipeline = documents.last().context("the file is empty")?;
@@ -74,6 +86,34 @@ impl Gitlab {
             );
         }
         Ok(())
+    }
+}
+
+/// Refuses what would use up the stack or the memory of its reader.
+fn check_bounds(text: &str) -> anyhow::Result<()> {
+    let mut parser = Parser::new_from_str(text);
+    let (mut values_of, mut open) = (HashMap::new(), vec![(0, 0_usize)]);
+    loop {
+        let (anchor, values) = match parser.next_token()?.0 {
+            Event::StreamEnd => return Ok(()),
+            Event::MappingStart(anchor, _) | Event::SequenceStart(anchor, _) => {
+                open.push((anchor, 1));
+                (0, 0)
+            }
+            Event::MappingEnd | Event::SequenceEnd => open.pop().unwrap_or_default(),
+            Event::Scalar(_, _, anchor, _) => (anchor, 1),
+            Event::Alias(anchor) => (0, values_of.get(&anchor).copied().unwrap_or(1)),
+            _ => (0, 0),
+        };
+        values_of.insert(anchor, values);
+        if let Some((_, all)) = open.last_mut() {
+            *all = all.saturating_add(values);
+            ensure!(
+                *all <= MAX_VALUES,
+                "has more than {MAX_VALUES} values, with those that its aliases repeat"
+            );
+        }
+        ensure!(open.len() <= MAX_DEPTH, "has values that are nested more than {MAX_DEPTH} deep");
     }
 }
 
@@ -196,6 +236,17 @@ circle: { extends: [circle, circle, circle], script: [make] }
         assert_eq!(measured(&elsewhere), ["last wins", "whole"]);
         let off = format!("{PIPELINE}variables: {{ PLIMSOLL_MEASURE: {{ value: off }} }}\n");
         assert_eq!(measured(&off), [""; 0]);
+    }
+
+    #[test]
+    fn what_would_use_up_the_reader_is_refused() {
+        let nested: String = (0..3000).map(|level| format!("{}k:\n", " ".repeat(level))).collect();
+        let doubling = |level| format!("k{level}: &a{level} [*a{before}, *a{before}]\n", before = level - 1);
+        let aliases = format!("k0: &a0 x\n{}", (1..60).map(doubling).collect::<String>());
+        for (text, why) in [(nested, "100 deep"), ("- ".repeat(100_000), "100 deep"), (aliases, "values")] {
+            assert!(check_bounds(&text).unwrap_err().to_string().contains(why), "{why}");
+        }
+        check_bounds(PIPELINE).unwrap();
     }
 
     #[test]
