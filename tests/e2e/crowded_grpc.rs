@@ -69,8 +69,10 @@ async fn watchers_of_jobs_shut_out_no_agent_or_close() {
     fs::write(&pools, POOLS).unwrap();
     let files = ["--access-file", access.to_str().unwrap(), "--pools-file", pools.to_str().unwrap()];
     let server = Server::start_with(&with_few_files(dir.path()), &dir.path().join("data"), &files).unwrap();
+    let mut owners = Vec::new();
     for round in 0..ROUNDS {
-        open(&server, "all", &format!("round-{round}")).await.unwrap();
+        let opened = open(&server, "all", &format!("round-{round}")).await.unwrap();
+        owners.push(opened.ticket.unwrap().owner);
     }
     let (mut crowd, mut refused) = (Vec::new(), 0);
     for job in 0..WATCHES.0 {
@@ -86,10 +88,10 @@ async fn watchers_of_jobs_shut_out_no_agent_or_close() {
             crowd.push((client, answers));
         }
     }
-    for round in 0..ROUNDS {
+    for (round, owner) in owners.into_iter().enumerate() {
         let ticket = format!("round-{round}");
         let mut placement = PlacementClient::new(connect(&server).await);
-        let asked = pb::CloseTicketRequest { ticket, ..Default::default() };
+        let asked = pb::CloseTicketRequest { ticket, owner, ..Default::default() };
         placement.close_ticket(with_token("all", asked)).await.unwrap();
         let mut agent = Sender::open_as(connect(&server).await, "all").await.unwrap();
         agent.build(hello(&format!("attempt-{round}"), "zlib"), 1, Some(0)).await.unwrap();
