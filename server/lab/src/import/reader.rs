@@ -14,7 +14,7 @@ use std::{
 use super::{
     columns::{IMPORT_COLUMNS, misspelt_column, required_names},
     draft::{ReadRow, Record, RecordDraft},
-    json::{self, UniqueFields},
+    json,
     refusals::{Refusals, RowRefusal},
     source::{self, FileError, FileForm, ReadPosition},
     whole,
@@ -274,13 +274,13 @@ fn next_json(bytes: &mut dyn BufRead, line: &mut u64) -> Result<ReadRow, String>
             break;
         }
     }
-    let fields = serde_json::from_slice(&text);
+    let fields = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&text);
     let fields =
         fields.or_else(|error| serde_json::from_slice(&json::without_nan(&text)).map_err(|_same| error));
-    let UniqueFields(mut fields) = match fields {
+    let mut fields = match fields {
         Ok(fields) => fields,
         Err(error) => {
-            let reason = format!("cannot be read as a JSON object: {error}");
+            let reason = format!("is not a JSON object: {error}");
             return Ok(Some(Err(RowRefusal { line: *line, column: "row", reason })));
         }
     };
