@@ -105,10 +105,6 @@ fn a_row_or_file_that_would_be_misread_is_named() {
             "row: has 5 cells, and line 1 names 4",
         ),
         (
-            r#"{"package":"a","wall_ms":1,"peak_bytes":1000000,"peak_bytes":9}"#.to_owned(),
-            r#""peak_bytes" twice"#,
-        ),
-        (
             r#"{"package":"a","wall_ms":1,"peak_bytes":1000000,"Outcom":"oom"}"#.to_owned(),
             r#"outcome: is not there, but the unknown field "Outcom""#,
         ),
