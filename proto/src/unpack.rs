@@ -56,8 +56,8 @@ pub fn unpacked<'f>(mut from: impl Read + 'f) -> io::Result<Box<dyn BufRead + 'f
     }
 }
 
-/// The name of the format and the program that unpacks it; `None` for text.
-fn format_of(head: &[u8]) -> Option<(&'static str, &'static str)> {
+/// The name of the format and the program that unpacks it to standard output; `None` for text.
+pub fn format_of(head: &[u8]) -> Option<(&'static str, &'static str)> {
     // pzstd and others begin with a frame that is skipped (RFC 8878, section 3.1.2); its first byte is 0x50 to 0x5f
     let skips = matches!(head, [0x50..=0x5f, b'\x2a', b'\x4d', b'\x18', ..]);
     let is_format = |magic: &[u8], name: &str| match name {
@@ -112,9 +112,15 @@ impl<R: BufRead> Read for GzipMembers<R> {
                 return Ok(count);
             }
             let Some(mut rest) = self.0.take().map(GzDecoder::into_inner) else { break };
-            if !ends_in_zeros(&mut rest)? {
-                self.0 = Some(GzDecoder::new(rest));
+            if ends_in_zeros(&mut rest)? {
+                return Ok(0);
             }
+            if !rest.fill_buf()?.starts_with(GZIP_MAGIC.get(..1).unwrap_or_default()) {
+                let reason =
+                    "the bytes behind the end of the gzip are no gzip; something else was appended to it";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+            }
+            self.0 = Some(GzDecoder::new(rest));
         }
         Ok(0)
     }
@@ -159,7 +165,8 @@ mod tests {
         assert_eq!(all_of(&[&one, &two]).unwrap(), "one two");
         assert_eq!(all_of(&[&one, &two, &zeros]).unwrap(), "one two");
         assert_eq!(all_of(&[&one, &zeros, &two]).unwrap(), "one two");
-        assert!(all_of(&[&one, &zeros, b"x"]).is_err(), "what is no gzip is an error");
+        let appended = all_of(&[&one, &zeros, b"x"]).unwrap_err().to_string();
+        assert!(appended.contains("something else was appended"), "{appended}");
         assert!(all_of(&[one.get(..one.len() / 2).unwrap()]).is_err(), "a file that is cut short");
     }
     /// Reads one byte at a time, as a slow pipe.

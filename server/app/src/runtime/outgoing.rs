@@ -1,10 +1,17 @@
 //! The server's own HTTP requests to others: which certificates are trusted, and how much of an
 //! answer is read.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
 
 use anyhow::Context as _;
-use axum::body::Bytes;
+use axum::{
+    body::Bytes,
+    http::{HeaderMap, header},
+};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::{Body, Incoming};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -59,6 +66,16 @@ where
         .with_no_client_auth();
     let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
     Ok(Client::builder(TokioExecutor::new()).build(connector))
+}
+
+/// The wait that an answer asks for with `Retry-After`, in seconds or as a date (RFC 9110, 10.2.3).
+pub(crate) fn retry_after(headers: &HeaderMap, now_unix_ms: u64) -> Option<Duration> {
+    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = httpdate::parse_http_date(text).ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some(date.saturating_sub(Duration::from_millis(now_unix_ms)))
 }
 
 /// Which part of an answer is kept.

@@ -30,7 +30,7 @@ impl SizingService {
         mut key: Key,
         limit: Option<Bytes>,
     ) -> Result<Explanation, Refusal> {
-        caller.asks("key.project", &mut key).map_err(Refusal::Forbidden)?;
+        caller.asks(&mut key.project).map_err(Refusal::Forbidden)?;
         let (mut prediction, attempts, members) = self.history.read(|history| {
             let (prediction, mut used) = predict::explain(history, &key, &self.settings);
             used.retain(|used| may_name(caller, history, used));

@@ -74,7 +74,7 @@ impl SizingService {
     /// Sizes for the next attempt of `key`.
     /// Errors: the caller may not ask for this project. The error names the field.
     pub(crate) fn predict(&self, caller: &Identity, mut key: Key) -> Result<SizingAnswer, FieldViolation> {
-        caller.asks("key.project", &mut key)?;
+        caller.asks(&mut key.project)?;
         let prediction = self.next_size(&key);
         Ok(self.answer(&key, prediction))
     }

@@ -71,7 +71,9 @@ impl AttemptBrief {
     /// What the attempt proves about the need: the full need if it succeeded, a lower bound if memory stopped it, `None` otherwise or if
     /// its use does not count as a measurement.
     pub fn proven_need(&self) -> Option<Bytes> {
-        let ended = self.outcome == Outcome::Succeeded || self.proven_cause().is_some_and(Cause::is_memory);
+        let is_scraped_once = self.flags & SCRAPED != 0 && self.wall.0 == 0;
+        let ended = (self.outcome == Outcome::Succeeded && !is_scraped_once)
+            || self.proven_cause().is_some_and(Cause::is_memory);
         Some(self.need_peak).filter(|need| need.0 > 0 && ended && !self.is_not_a_measurement())
     }
 

@@ -359,7 +359,9 @@ impl Summary {
     /// Whether predictions of memory use this attempt: its need if it succeeded, a lower bound if memory stopped it. A kill before the
     /// first reading also proves that the limit was too small.
     pub fn counts_for_memory(&self) -> bool {
-        let ended = self.outcome == Outcome::Succeeded || self.censored;
+        // a single scrape, with no time between first and last, was at any moment of the build
+        let is_scraped_once = self.source == MeasurementSource::Prometheus && self.wall.0 == 0;
+        let ended = (self.outcome == Outcome::Succeeded && !is_scraped_once) || self.censored;
         self.proven_need().0 > 0 && !self.is_not_a_measurement() && ended
     }
 }

@@ -24,8 +24,6 @@ use crate::domain::{Prediction, Quantity, Rung, RungObservation};
 /// Highest confidence if each build's need was read several times: one half, by judgement, because peaks between scrapes and memory outside
 /// the processes are missed.
 const HIGHEST_CONFIDENCE: f64 = 0.5;
-/// Highest confidence if Prometheus scraped each build only once, at any moment: by judgement, below the least confidence for sizing pods.
-const MAX_CONFIDENCE_SCRAPED_ONCE: f64 = 0.2;
 
 /// Raises `own` to `measured`, the same prediction without attempts with an incomplete need. `pools`: the attempts that each prediction
 /// was computed from.
@@ -121,8 +119,6 @@ fn heaviest_incomplete_need(similar: &SimilarAttempts<'_>) -> Option<IncompleteN
 fn highest_confidence(similar: &SimilarAttempts<'_>) -> f64 {
     let sure = |observation: &RungObservation| match observation.incomplete {
         None => 1.0,
-        // hours are 0 after a single scrape, because there is no time between the first and the last
-        Some(IncompleteNeed::Prometheus) if observation.hours <= 0.0 => MAX_CONFIDENCE_SCRAPED_ONCE,
         Some(_) => HIGHEST_CONFIDENCE,
     };
     let (all, known) = similar.attempts.iter().fold((0.0, 0.0), |(all, known), used| {

@@ -122,7 +122,8 @@ impl RecordDraft {
             if number < COLUMNS_COUNTED_IF_EMPTY || !text.is_empty() {
                 print.add(text);
             }
-            match (text.is_empty(), column.is_required) {
+            let is_unknown = text.is_empty() || (!column.is_required && is_not_measured(text));
+            match (is_unknown, column.is_required) {
                 (true, true) => empty.push(column.name),
                 (true, false) => {}
                 (false, _) => {
@@ -140,6 +141,21 @@ impl RecordDraft {
             (None, None) => draft.finish(line, &print),
         }
     }
+}
+
+/// Whether a text says that the value is not known, as data frames, databases and other programs write it.
+fn is_not_measured(text: &str) -> bool {
+    const WORDS: [&str; 11] = ["-", "--", "nan", "nat", "null", "none", "na", "n/a", "<na>", "#n/a", "\\n"];
+    WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
+}
+
+/// The column that `name` seems to mean: it differs in one letter, in case, or in `-` for `_`.
+pub(super) fn misspelt_column(name: &str) -> Option<&'static str> {
+    let plain = name.trim().to_ascii_lowercase().replace([' ', '-', '.'], "_");
+    let is_near =
+        |known: &str| known.len().abs_diff(plain.len()) <= 1 && strsim::osa_distance(known, &plain) <= 1;
+    let known = IMPORT_COLUMNS.iter().map(|column| column.name);
+    known.clone().find(|known| *known == plain).or_else(|| known.clone().find(|known| is_near(known)))
 }
 
 /// Names of the columns that every row must have, separated by commas.

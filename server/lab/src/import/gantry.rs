@@ -15,11 +15,12 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    ffi::c_int,
     path::Path,
 };
 
 use plimsoll_core::domain::{Bytes, Cores, CpuMicros, Millis};
-use rusqlite::{Connection, ErrorCode, OpenFlags, types::Value};
+use rusqlite::{Connection, OpenFlags, ffi, types::Value};
 
 use super::{
     columns::IMPORT_COLUMNS,
@@ -76,9 +77,13 @@ pub(super) struct GantryJobs {
 
 /// Advice for this error. SQLite can read a database in WAL mode only if it can write to the directory
 /// (sqlite.org/wal.html, "Read-Only Databases").
-fn way_out(code: Option<ErrorCode>) -> &'static str {
+fn way_out(code: Option<c_int>) -> &'static str {
     match code {
-        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => {
+        Some(ffi::SQLITE_READONLY_ROLLBACK) => {
+            "; a writer of this database was interrupted, and the file of the same name and -journal behind it holds what must be undone: \
+             open the database once with a program that may write to it (sqlite3 FILE .tables), and import it then"
+        }
+        Some(code) if matches!(code & 0xff, ffi::SQLITE_CANTOPEN | ffi::SQLITE_READONLY) => {
             "; a database in WAL mode is read only where its directory can be written: copy the file, with the one of the same name \
              and -wal behind it, into such a directory"
         }
@@ -92,7 +97,7 @@ impl GantryJobs {
     pub(super) fn open(path: &Path) -> Result<Self, FileError> {
         let columns = |reason: String| FileError::Columns { path: path.to_owned(), reason };
         let broken = |error: rusqlite::Error| {
-            let way_out = way_out(error.sqlite_error_code());
+            let way_out = way_out(error.sqlite_error().map(|error| error.extended_code));
             columns(format!("cannot be read as a SQLite database: {error}{way_out}"))
         };
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;

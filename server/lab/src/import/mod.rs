@@ -25,6 +25,7 @@ mod commit;
 mod draft;
 pub mod foreign;
 mod gantry;
+mod json;
 pub mod prometheus;
 mod reader;
 mod refusals;

@@ -12,8 +12,9 @@ use std::{
 };
 
 use super::{
-    columns::{IMPORT_COLUMNS, required_names},
+    columns::{IMPORT_COLUMNS, misspelt_column, required_names},
     draft::{ReadRow, Record, RecordDraft},
+    json,
     refusals::{Refusals, RowRefusal},
     source::{self, FileError, FileForm, ReadPosition},
     whole,
@@ -179,8 +180,8 @@ fn csv_columns(path: &Path, bytes: Box<dyn BufRead>) -> Result<RowSource, FileEr
         reason: csv_problem(&error),
     };
     let names = reader.headers().map_err(broken)?.clone();
-    let find =
-        |name: &str| names.iter().position(|there| there.trim().trim_start_matches('\u{feff}') == name);
+    let unusable = |reason: String| FileError::Columns { path: path.to_owned(), reason };
+    let find = |name: &str| names.iter().position(|there| there.trim() == name);
     let columns: Vec<Option<usize>> = IMPORT_COLUMNS.iter().map(|column| find(column.name)).collect();
     let absent: Vec<&str> = IMPORT_COLUMNS
         .iter()
@@ -189,16 +190,41 @@ fn csv_columns(path: &Path, bytes: Box<dyn BufRead>) -> Result<RowSource, FileEr
         .map(|(c, _)| c.name)
         .collect();
     if absent.is_empty() {
+        check_names(&names).map_err(unusable)?;
         return Ok(RowSource::Csv(Box::new(reader), columns));
     }
     let there: Vec<&str> = names.iter().collect();
-    let reason = format!(
+    Err(unusable(format!(
         "line 1 lacks the column {} (required: {}); the columns there are: {}",
         absent.join(", "),
         required_names(),
         there.join(", ")
-    );
-    Err(FileError::Columns { path: path.to_owned(), reason })
+    )))
+}
+
+/// Refuses a header that names a known column twice, or a column that seems to be misspelt.
+fn check_names(names: &csv::StringRecord) -> Result<(), String> {
+    let mut seen = HashSet::new();
+    let known = names.iter().map(str::trim).filter(|name| IMPORT_COLUMNS.iter().any(|c| c.name == *name));
+    for name in known {
+        if !seen.insert(name) {
+            return Err(format!("line 1 has the column {name} twice; remove one of them"));
+        }
+    }
+    match misspelt(names.iter(), |known| seen.contains(known)) {
+        Some((name, known)) => Err(format!(
+            "line 1 has the unknown column {name:?}; if it is {known}, correct its name, else rename or remove it"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// The first name that is not known, and the column that it seems to mean and that is not there beside it.
+fn misspelt<'n>(
+    mut names: impl Iterator<Item = &'n str>,
+    is_there: impl Fn(&str) -> bool,
+) -> Option<(&'n str, &'static str)> {
+    names.find_map(|name| misspelt_column(name).filter(|known| !is_there(known)).map(|known| (name, known)))
 }
 
 fn next_csv(
@@ -219,6 +245,14 @@ fn next_csv(
         Err(error) => return Err(csv_problem(&error)),
     }
     *line = row.position().map_or(*line, csv::Position::line);
+    let named = reader.headers().map_or(row.len(), csv::StringRecord::len);
+    if row.len() > named {
+        let reason = format!(
+            "has {} cells, and line 1 names {named} columns; put a text that holds a comma in quotes",
+            row.len()
+        );
+        return Ok(Some(Err(RowRefusal { line: *line, column: "row", reason })));
+    }
     let texts = columns.iter().map(|at| at.and_then(|at| row.get(at)).unwrap_or_default());
     Ok(Some(RecordDraft::read(*line, texts)))
 }
@@ -240,7 +274,9 @@ fn next_json(bytes: &mut dyn BufRead, line: &mut u64) -> Result<ReadRow, String>
             break;
         }
     }
-    let fields: Result<serde_json::Map<String, serde_json::Value>, _> = serde_json::from_slice(&text);
+    let fields = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&text);
+    let fields =
+        fields.or_else(|error| serde_json::from_slice(&json::without_nan(&text)).map_err(|_same| error));
     let mut fields = match fields {
         Ok(fields) => fields,
         Err(error) => {
@@ -250,6 +286,12 @@ fn next_json(bytes: &mut dyn BufRead, line: &mut u64) -> Result<ReadRow, String>
     };
     if let Some(summary) = fields.remove("summary") {
         return Ok(Some(whole::read(*line, summary)));
+    }
+    let names = fields.keys().map(String::as_str);
+    if let Some((name, column)) = misspelt(names, |known| fields.contains_key(known)) {
+        let reason =
+            format!("is not there, but the unknown field {name:?} is; correct its name, or remove it");
+        return Ok(Some(Err(RowRefusal { line: *line, column, reason })));
     }
     let texts: Vec<String> = IMPORT_COLUMNS
         .iter()

@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use plimsoll_proto::unpack::{GZIP_MAGIC, GzipMembers};
+use plimsoll_proto::unpack::{self, format_of};
 
 /// Why a file cannot be used at all.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +84,10 @@ impl Read for CountingReader {
     }
 }
 
+/// Bytes that are read to find the format of a file.
+const HEAD_BYTES: u64 = 8 << 10;
+/// The mark that some programs put before text in UTF-8.
+const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
 /// The first bytes of every SQLite database (sqlite.org/fileformat.html, 1.3).
 const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
 
@@ -121,33 +125,57 @@ pub(super) fn open_bytes(
     place: ReadPosition,
 ) -> Result<UnpackedFile, FileError> {
     let fail = |cause| FileError::Open { path: path.to_owned(), cause };
-    let gzip = packed.fill_buf().map_err(fail)?.starts_with(&GZIP_MAGIC);
-    let mut bytes: Box<dyn BufRead> =
-        if gzip { Box::new(BufReader::new(GzipMembers::new(packed))) } else { Box::new(packed) };
+    let columns = |reason: &str| FileError::Columns { path: path.to_owned(), reason: reason.to_owned() };
+    let format = format_of(packed.fill_buf().map_err(fail)?);
+    let mut bytes = match format {
+        Some((name, program)) if !matches!(name, "gzip" | "zstd") => {
+            return Err(columns(&format!("is packed with {name}; unpack it first ({program})")));
+        }
+        _ => unpack::unpacked(packed).map_err(fail)?,
+    };
     let broken = |error: io::Error| FileError::Broken {
         path: path.to_owned(),
         unit: "line",
         line: 0,
         reason: io_error_words(&error),
     };
-    let head = bytes.fill_buf().map_err(broken)?;
-    let columns = |reason: &str| FileError::Columns { path: path.to_owned(), reason: reason.to_owned() };
-    let form = match head.iter().find(|byte| !byte.is_ascii_whitespace()) {
-        None => return Err(columns("is empty")),
-        Some(_) if head.starts_with(SQLITE_MAGIC) && gzip => {
-            return Err(columns("is a packed SQLite database; unpack it first (gunzip)"));
+    let mut head = Vec::new();
+    bytes.by_ref().take(HEAD_BYTES).read_to_end(&mut head).map_err(broken)?;
+    let head = head.strip_prefix(UTF8_MARK).unwrap_or(&head).to_vec();
+    let form = form_of(&head, format.map(|(_, program)| program)).map_err(|reason| columns(&reason))?;
+    Ok(UnpackedFile { bytes: Box::new(io::Cursor::new(head).chain(bytes)), form, position: place })
+}
+
+/// The format of a file that begins with `head`; `unpack` is the program that unpacks it, if it is packed.
+/// Errors: why such a file cannot be imported.
+fn form_of(head: &[u8], unpack: Option<&str>) -> Result<FileForm, String> {
+    if head.starts_with(SQLITE_MAGIC) {
+        return match unpack {
+            Some(program) => Err(format!("is a packed SQLite database; unpack it first ({program})")),
+            None => Ok(FileForm::Sqlite),
+        };
+    }
+    let refused = match head.trim_ascii_start() {
+        [] => "is empty",
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "is UTF-16; save it as UTF-8",
+        [b'[', ..] => "is a JSON array; write one object on each line, as jq -c '.[]' does",
+        [b'{', rest @ ..]
+            if rest.iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\r')) == Some(&b'\n') =>
+        {
+            "is JSON with objects of several lines; write one object on each line, as jq -c . does"
         }
-        Some(_) if head.starts_with(SQLITE_MAGIC) => FileForm::Sqlite,
-        Some(b'{') => FileForm::JsonLines,
-        Some(_) => FileForm::Csv,
+        [b'{', ..] => return Ok(FileForm::JsonLines),
+        _ => return Ok(FileForm::Csv),
     };
-    Ok(UnpackedFile { bytes, form, position: place })
+    Err(refused.to_owned())
 }
 
 /// A read error in words that help to fix it.
 pub(super) fn io_error_words(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::UnexpectedEof => "the gzip ends in the middle; the file is not complete".to_owned(),
+        io::ErrorKind::UnexpectedEof => {
+            "what is packed ends in the middle; the file is not complete".to_owned()
+        }
         _ => error.to_string(),
     }
 }

@@ -97,6 +97,63 @@ fn a_row_that_makes_no_sense_is_refused_with_its_line_and_column_and_the_others_
 }
 
 #[test]
+fn a_row_or_file_that_would_be_misread_is_named() {
+    let head = "package,cores,wall_ms,peak_bytes";
+    let rows = [
+        (
+            format!("{head}\nhdf5 libs=shared,8,65536,70000,900000000\n"),
+            "row: has 5 cells, and line 1 names 4",
+        ),
+        (
+            r#"{"package":"a","wall_ms":1,"peak_bytes":1000000,"Outcom":"oom"}"#.to_owned(),
+            r#"outcome: is not there, but the unknown field "Outcom""#,
+        ),
+    ];
+    for (text, named) in rows {
+        let (records, refusals) = read(format!("{text}\n").as_bytes());
+        assert!(records.is_empty() && refusals.to_string().contains(named), "{refusals}");
+    }
+    let files: [(&[u8], &str); 9] = [
+        (b"package,wall_ms,peak_bytes,cpu_usecs\n", r#"the unknown column "cpu_usecs"; if it is cpu_usec"#),
+        (b"package,wall_ms,peak_bytes,Mean-Bytes\n", "if it is mean_bytes"),
+        (b"package,wall_ms,peak_bytes,outcoem\n", "if it is outcome"),
+        (b"package,wall_ms,peak_bytes, wall_ms\n", "has the column wall_ms twice"),
+        (b"\xef\xbb\xbf[{}]", "is a JSON array; write one object on each line"),
+        (b"{\n \"package\": \"a\"\n}", "objects of several lines"),
+        (b"\xff\xfep\0", "is UTF-16; save it as UTF-8"),
+        (b"\xfd7zXZ\0", "is packed with xz; unpack it first (xz -dc)"),
+        (&gzip("SQLite format 3\0"), "is a packed SQLite database"),
+    ];
+    for (bytes, named) in files {
+        let error = Reader::open(&file(bytes).path).unwrap_err().to_string();
+        assert!(error.contains(named), "{error}");
+    }
+    let harmless = b"\xef\xbb\xbfpackage,wall_ms,peak_bytes,rev,ref,x,x\na,1,1000000,r,main,,\n";
+    assert_eq!(read(harmless).0.len(), 1, "rev stands beside ref");
+}
+
+#[test]
+fn what_was_not_measured_is_unknown() {
+    for word in ["-", "NaN", "null", "NA", "N/A", "None", "<NA>", "NaT", "\\N"] {
+        let text = format!(
+            "package,version,wall_ms,peak_bytes,mean_bytes,cpu_usec,cores,outcome,submitted_ms\na,{0},1,1000000,{0},{0},{0},{0},{0}\n",
+            word
+        );
+        let (records, refusals) = read(text.as_bytes());
+        assert_eq!(records.len(), 1, "{word}: {refusals}");
+        let summary = &records[0].summary;
+        let found =
+            (summary.need_mean.0, summary.cpu.0, summary.key.hints.build_jobs, summary.key.version.as_str());
+        assert_eq!((found, records[0].timed), ((0, 0, None, ""), false));
+    }
+    let (records, refusals) =
+        read(br#"{"package":"a\"NaN","wall_ms":1,"peak_bytes":1000000,"cpu_usec":NaN}"#);
+    assert_eq!(records[0].summary.key.package, "a\"NaN", "{refusals}");
+    let (records, refusals) = read(b"package,wall_ms,peak_bytes\na,1,-\n");
+    assert!(records.is_empty() && refusals.first[0].column == "peak_bytes", "{refusals}");
+}
+
+#[test]
 fn only_the_first_refusals_are_listed_and_all_are_counted() {
     let rows = "zlib,1,1\n".repeat(50);
     let (_, refusals) = read(format!("package,wall_ms,peak_bytes\n{rows}").as_bytes());

@@ -166,7 +166,7 @@ impl Identity {
         self.may_write(&attempt.id)?;
         self.prove(&mut attempt.key);
         self.prove_job(&attempt.id, &mut attempt.key);
-        self.may_see("key.project", &attempt.key.project)?;
+        self.asks(&mut attempt.key.project)?;
         attempt.opening.untrusted = !self.trusted;
         attempt.opening.proven = self.is_own_job(attempt.id.as_str());
         Ok(())
@@ -264,23 +264,44 @@ impl Identity {
             self.prove(key);
             self.prove_job(attempt, key);
         }
-        self.asks("key.project", key)
+        self.asks(&mut key.project)
     }
 
-    /// Adds the proven project to a question that names none.
-    /// Errors: the caller may not ask for this project. `field` is the request field that names the project.
-    pub(crate) fn asks(&self, field: &str, key: &mut Key) -> Result<(), FieldViolation> {
-        if key.project.is_empty() {
-            key.project.clone_from(&self.proven.project);
+    /// The project of a request that names none, if the caller has one alone: the proven one, or the only one of its grant. Empty for a
+    /// caller of several projects or of all.
+    pub(crate) fn only_project(&self) -> &str {
+        let ProvenClaims { project, .. } = &self.proven;
+        match self.projects.patterns() {
+            [] => "",
+            _ if !project.is_empty() => project,
+            [only] if !only.ends_with('*') => only,
+            _ => "",
         }
-        self.may_see(field, &key.project)
+    }
+
+    /// Adds the caller's own project to a question that names none.
+    /// Errors: the caller may not ask for this project.
+    pub(crate) fn asks(&self, project: &mut String) -> Result<(), FieldViolation> {
+        if project.is_empty() {
+            project.clone_from(&self.proven.project);
+        }
+        self.filters(project)
+    }
+
+    /// Adds the caller's only project to a question that names none, and that is about all projects for a caller of all.
+    /// Errors: the caller may not ask for this project.
+    pub(crate) fn filters(&self, project: &mut String) -> Result<(), FieldViolation> {
+        if project.is_empty() {
+            self.only_project().clone_into(project);
+        }
+        self.may_see(project)
     }
 
     /// Overwrites fields of a ticket request with what is proven: the project if the request names
     /// none, and branch and owner if the request is for the proven project.
     /// Errors: the caller may not ask for this project.
-    pub(crate) fn claims(&self, field: &str, key: &mut Key) -> Result<(), FieldViolation> {
-        self.asks(field, key)?;
+    pub(crate) fn claims(&self, key: &mut Key) -> Result<(), FieldViolation> {
+        self.asks(&mut key.project)?;
         if key.project == self.proven.project {
             self.prove(key);
         }
@@ -309,20 +330,17 @@ impl Identity {
     }
 
     /// Like [`Self::sees`], with an error text.
-    /// Errors: the caller may not. `field` is the request field that names the project.
-    pub(crate) fn may_see(&self, field: &str, project: &str) -> Result<(), FieldViolation> {
+    /// Errors: the caller may not.
+    pub(crate) fn may_see(&self, project: &str) -> Result<(), FieldViolation> {
         if self.sees(project) {
             return Ok(());
         }
-        let named = if project.is_empty() {
-            "names no project".to_owned()
+        let (name, own) = (shown(&self.name), self.projects.to_string());
+        let text = if project.is_empty() {
+            format!("is missing; {name} may see only {}, so name one of them", shown(&own))
         } else {
-            format!("is {:?}", shown(project))
+            format!("is {:?}; {name} may see only {}", shown(project), shown(&own))
         };
-        let own = self.projects.to_string();
-        Err(FieldViolation::new(
-            field,
-            format!("{named}; {} may see only {}", shown(&self.name), shown(&own)),
-        ))
+        Err(FieldViolation::new("project", text))
     }
 }

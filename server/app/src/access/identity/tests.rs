@@ -102,7 +102,7 @@ fn what_is_proven_wins_in_questions_about_the_own_job_and_fills_gaps_in_others()
     let claimed = |git_ref: &str| Ok(("spack/packages".to_owned(), git_ref.to_owned()));
     assert_eq!(asks("gitlab.example.com:4711", "another/project"), claimed("develop"));
     assert_eq!(asks("gitlab.example.com:4712", ""), claimed("main"));
-    assert_eq!(asks("gitlab.example.com:4712", "another/project").unwrap_err().field, "key.project");
+    assert_eq!(asks("gitlab.example.com:4712", "another/project").unwrap_err().field, "project");
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn an_unknown_caller_may_see_and_do_nothing() {
     let unknown = Identity::unknown();
     assert!(Role::ALL.iter().all(|role| !unknown.roles.has(*role)) && !unknown.trusted);
     for project in ["", "spack/packages"] {
-        assert!(unknown.may_see("key.project", project).is_err(), "{project:?}");
+        assert!(unknown.may_see(project).is_err(), "{project:?}");
     }
 }
 
@@ -271,9 +271,9 @@ fn a_static_token_and_a_certificate_are_who_the_file_says_and_others_are_refused
     let access = access(FILE, &signer).unwrap();
     let grafana = access.identify(Some("secret"), &[], 0, Instant::now()).unwrap();
     assert_eq!((&*grafana.name, grafana.trusted), ("grafana", false));
-    assert!(grafana.may_see("filter.project", "spack/x").is_ok());
+    assert!(grafana.may_see("spack/x").is_ok());
     for hidden in ["spac", "other/spack/x", ""] {
-        assert_eq!(grafana.may_see("filter.project", hidden).unwrap_err().field, "filter.project");
+        assert_eq!(grafana.may_see(hidden).unwrap_err().field, "project");
     }
     let names = ["other".to_owned(), "runner-1.example.com".to_owned()];
     assert!(access.identify(None, &names, 0, Instant::now()).unwrap().trusted);
@@ -345,8 +345,39 @@ fn what_one_job_makes_the_server_remember_is_far_less_than_what_a_fleet_may() {
 }
 
 #[test]
+fn a_caller_of_one_project_need_not_name_it() {
+    let of = |projects: &[&str], proven: &str| Identity {
+        projects: projects.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>().into(),
+        proven: ProvenClaims { project: proven.to_owned(), ..ProvenClaims::default() },
+        ..Identity::clone(&Identity::anyone())
+    };
+    // projects of the grant, the proven one, and what a question about one attempt and one about many gets
+    let cases = [
+        (&["a/b"][..], "", Some("a/b"), Some("a/b")),
+        (&["a/*"], "a/b", Some("a/b"), Some("a/b")),
+        (&[], "a/b", Some("a/b"), Some("")),
+        (&[], "", Some(""), Some("")),
+        (&["a/*"], "", None, None),
+        (&["a/b", "a/c"], "", None, None),
+    ];
+    for (projects, proven, one, many) in cases {
+        let caller = of(projects, proven);
+        let (mut asked, mut filter) = (String::new(), String::new());
+        let found =
+            (caller.asks(&mut asked).ok().map(|()| asked), caller.filters(&mut filter).ok().map(|()| filter));
+        assert_eq!((found.0.as_deref(), found.1.as_deref()), (one, many), "{projects:?} {proven}");
+    }
+    let refused = of(&["a/b", "a/c"], "").may_see("").unwrap_err().to_string();
+    assert!(
+        refused.starts_with("project: is missing; ")
+            && refused.ends_with("may see only a/b, a/c, so name one of them"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn a_refusal_repeats_the_beginning_of_a_long_name() {
     let unknown = Identity { name: "n".repeat(6000).into(), ..Identity::clone(&Identity::unknown()) };
-    let fault = unknown.may_see("key.project", &"ä".repeat(6000)).unwrap_err();
+    let fault = unknown.may_see(&"ä".repeat(6000)).unwrap_err();
     assert!(fault.to_string().len() < 1000, "{}", fault.to_string().len());
 }

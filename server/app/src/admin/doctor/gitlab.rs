@@ -11,13 +11,20 @@ use http_body_util::Empty;
 use tokio::{runtime::Builder, time::timeout};
 
 use super::{CheckLine, line_of};
-use crate::runtime::{
-    outgoing, reload,
-    settings::by_module::gitlab::{BaseUrl, Settings},
+use crate::{
+    ci::gitlab::web_host,
+    runtime::{
+        outgoing,
+        outgoing::KeptPart,
+        reload,
+        settings::by_module::gitlab::{BaseUrl, Settings},
+    },
 };
 
 /// Time limit for GitLab.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
+/// Most bytes of the answer that are read.
+const PROBE_BYTES: usize = 1 << 20;
 /// A request that a token with the scope `read_api` may make.
 const PROBE_PATH: &str = "projects?per_page=1&simple=true";
 
@@ -39,10 +46,17 @@ async fn ask_gitlab(settings: &Settings, place: &BaseUrl) -> anyhow::Result<Stri
     let answered = timeout(ANSWER_PATIENCE, http.request(request)).await;
     let answered =
         answered.map_err(|_late| anyhow!("{host} does not answer within 10 s: check gitlab_url"))?;
-    let status = answered.with_context(|| format!("{host} cannot be reached: check gitlab_url"))?.status();
-    match status {
-        StatusCode::OK => Ok(format!("{host} answers, and takes the token")),
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => bail!(
+    let answer = answered.with_context(|| format!("{host} cannot be reached: check gitlab_url"))?;
+    match answer.status() {
+        StatusCode::OK => {
+            let body = outgoing::read(answer.into_body(), KeptPart::All(PROBE_BYTES)).await;
+            let named =
+                body.ok().and_then(|body| web_host(&body)).filter(|name| !name.eq_ignore_ascii_case(host));
+            let also = named
+                .map_or(String::new(), |name| format!("; its own name is {name}, which hooks and jobs have"));
+            Ok(format!("{host} answers, and takes the token{also}"))
+        }
+        status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => bail!(
             "{host} refuses the token in {} (status {}): write one with the scope read_api into it",
             file.display(),
             status.as_u16()

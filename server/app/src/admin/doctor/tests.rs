@@ -183,13 +183,17 @@ fn a_gitlab_that_does_not_answer_is_named() {
     assert_wrong(&config, "GitLab", &["gitlab_token_file", "names no file"]);
     fs::write(&token, "glpat-x").unwrap();
     assert_wrong(&config, "GitLab", &["127.0.0.1 cannot be reached", "check gitlab_url"]);
-    for (status, words) in
-        [("200 OK", "takes the token"), ("401 Unauthorized", "scope read_api"), ("302 Found", "status 302")]
-    {
+    for (status, words) in [
+        ("200 OK", "takes the token; its own name is gitlab.example"),
+        ("401 Unauthorized", "scope read_api"),
+        ("302 Found", "status 302"),
+    ] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         config.gitlab.url = Some(BaseUrl::parse(&url).unwrap());
-        let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n[]");
+        let body = r#"[{"web_url":"https://gitlab.example/a/b"}]"#;
+        let answer =
+            format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
         let server = std::thread::spawn(move || {
             use std::io::Read as _;
             let (mut stream, _) = listener.accept().unwrap();

@@ -54,8 +54,9 @@ pub(super) fn show_coverage(
         (coverage.by_time, "found by time among GitLab's jobs"),
         (coverage.running, "still running; left for the next import"),
         (coverage.began_before, "began before; a longer --since reads them whole"),
+        (coverage.partial, "in partial answers; left for the next import"),
         (
-            unheard.saturating_sub(coverage.running + coverage.began_before),
+            unheard.saturating_sub(coverage.running + coverage.began_before + coverage.partial),
             "of which GitLab does not say how they ended: they count as succeeded unless they were killed",
         ),
     ] {

@@ -17,11 +17,13 @@ use crate::{
     },
 };
 use anyhow::{Context as _, bail};
+use axum::http::{HeaderName, HeaderValue, header};
 use clap::Args;
 use plimsoll_lab::import::{
     self, Record,
     prometheus::{PodAttempt, PrometheusLabels, TimeRange},
 };
+use plimsoll_proto::figures::counted;
 
 /// The longest time range that may be read.
 const LONGEST_RANGE: Duration = Duration::from_hours(400 * 24);
@@ -49,6 +51,9 @@ pub(super) struct FromPrometheus {
     /// PEM file of the CA that signs Prometheus' certificate, in addition to those that the system trusts.
     #[arg(long, value_name = "FILE", conflicts_with = "file")]
     prometheus_ca_file: Option<PathBuf>,
+    /// A header of every request to Prometheus, such as the tenant of Mimir, Cortex or Thanos: `X-Scope-OrgID: NAME`. May be repeated.
+    #[arg(long, value_name = "NAME: VALUE", value_parser = parse_header, conflicts_with = "file")]
+    prometheus_header: Vec<(HeaderName, HeaderValue)>,
 }
 
 fn parse_url(text: &str) -> Result<BaseUrl, String> {
@@ -73,6 +78,27 @@ fn parse_selector(text: &str) -> Result<String, String> {
         return Err("write labels without braces, such as cluster=\"a\"".to_owned());
     }
     Ok(text.to_owned())
+}
+
+/// Headers that a request has anyway, and the one that holds a secret.
+const REFUSED_HEADERS: [HeaderName; 5] = [
+    header::AUTHORIZATION,
+    header::HOST,
+    header::CONNECTION,
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+];
+
+fn parse_header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let parts = text.split_once(':').filter(|(_, value)| !value.trim().is_empty());
+    let (name, value) = parts.ok_or("write NAME: VALUE, such as X-Scope-OrgID: team-a")?;
+    let name: HeaderName =
+        name.trim().parse().map_err(|_| format!("{name:?} is not the name of a header"))?;
+    if REFUSED_HEADERS.contains(&name) {
+        return Err(format!("{name} cannot be set; a token is read from --prometheus-token-file"));
+    }
+    let value = value.trim().parse().map_err(|_| "the value must be printable ASCII".to_owned())?;
+    Ok((name, value))
 }
 
 fn read_labels(file: Option<PathBuf>) -> anyhow::Result<PrometheusLabels> {
@@ -118,6 +144,13 @@ impl FromPrometheus {
             )
             .into());
         }
+        if found.coverage.partial > 0 {
+            let builds = counted(found.coverage.partial, "build");
+            return Err(IncompleteResult(format!(
+                "{builds} not stored, because answers of Prometheus lacked a part of its storage; import again when all of it answers"
+            ))
+            .into());
+        }
         Ok(())
     }
 
@@ -134,6 +167,7 @@ impl FromPrometheus {
             url,
             token_file: self.prometheus_token_file,
             ca_file: self.prometheus_ca_file,
+            headers: self.prometheus_header,
         };
         let client = PrometheusClient::from_files(access)?;
         print_note(target_words(config));

@@ -4,14 +4,15 @@
 //! |---|---|---|
 //! | failed | end of its log, other failed runs of the job in its pipeline; the job itself if the hook lacks fields | a verdict, stored as if the job had asked for it; a cause that better evidence than the log proves is written into the attempt |
 //! | succeeded, of Spack | end of its log | if it found its work done already, predictions do not use its attempt |
-//! | any other, or of another GitLab | nothing | only the hook is used |
+//! | any other | nothing | only the hook is used |
+//! | of a host that `gitlab_url` does not name | its project, whose address has GitLab's own name | another GitLab is not asked further |
 //!
 //! The server's token may read more than the sender of the hook. So requests use the path of the
 //! project for which the sender was admitted: no job or pipeline of another project is found there.
 
 use std::{
-    collections::VecDeque,
-    sync::Arc,
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
 
@@ -53,6 +54,8 @@ const RETRY_DELAY: Duration = Duration::from_secs(10);
 const JOB_BYTES: usize = 1 << 20;
 /// Largest page of a list: a hundred jobs, each with its commit, user and runner.
 const PAGE_BYTES: usize = 4 << 20;
+/// Most other names of GitLab in hooks that are remembered.
+const MAX_OTHER_HOSTS: usize = 64;
 /// Most pages of a list that are read.
 const MAX_PAGES: u32 = 3;
 
@@ -64,6 +67,8 @@ pub(super) struct FollowerParts {
     pub(super) ingest: Ingest,
     pub(super) verdicts: Verdicts,
     pub(super) metrics: Arc<Metrics>,
+    /// Other names in hooks than that of `gitlab_url`, and whether they are of the same GitLab.
+    pub(super) other_hosts: Mutex<BTreeMap<String, bool>>,
 }
 
 /// Processes accepted hooks: asks GitLab about ended jobs, a few at once, and reports the results.
@@ -207,19 +212,73 @@ impl FollowerParts {
         reported: &ReportedOutcome,
         job: &GitlabJob,
     ) -> Result<ReportedOutcome, RequestFailure> {
-        let is_here = job.host.as_deref().is_none_or(|host| host == client.host());
-        let may_be_asked = is_here && reported.by.may_report_on(&job.key.project);
+        let needs_answers = match reported.end {
+            JobStatus::Failed => true,
+            JobStatus::Succeeded => job.is_from_spack(),
+            JobStatus::Canceled => false,
+        };
+        let may_be_asked = needs_answers && reported.by.may_report_on(&job.key.project);
         let Some(project) = job.project_in_api().filter(|_| may_be_asked) else {
             return Ok(reported.clone());
         };
-        match reported.end {
-            JobStatus::Failed => self.judge_failed_job(client, reported.clone(), job, &project).await,
-            JobStatus::Succeeded if job.is_from_spack() => {
-                let unneeded = trace::is_unneeded(&fetch_log(client, &project, job.id).await?);
-                Ok(ReportedOutcome { unneeded, ..reported.clone() })
-            }
-            JobStatus::Succeeded | JobStatus::Canceled => Ok(reported.clone()),
+        if !self.is_of_client(client, job, &project).await? {
+            self.metrics.hooks.get_or_create(&KindLabel::of("other_host")).inc();
+            return Ok(reported.clone());
         }
+        if reported.end == JobStatus::Failed {
+            return self.judge_failed_job(client, reported.clone(), job, &project).await;
+        }
+        let unneeded = trace::is_unneeded(&fetch_log(client, &project, job.id).await?);
+        Ok(ReportedOutcome { unneeded, ..reported.clone() })
+    }
+
+    /// Whether the job is of the GitLab that is asked. That GitLab may have another name than in `gitlab_url`, such as one inside of the
+    /// cluster: then it says the name itself, in the address of the job's project.
+    async fn is_of_client(
+        &self,
+        client: &GitlabClient,
+        job: &GitlabJob,
+        project: &str,
+    ) -> Result<bool, RequestFailure> {
+        let Some(host) = &job.host else { return Ok(true) };
+        if host.eq_ignore_ascii_case(client.host()) {
+            return Ok(true);
+        }
+        let known = self.other_hosts.lock().unwrap_or_else(PoisonError::into_inner).get(host).copied();
+        if let Some(is_here) = known {
+            return Ok(is_here);
+        }
+        let asked = client.get(&format!("projects/{project}"), KeptPart::All(JOB_BYTES)).await;
+        let named = match &asked {
+            Ok(answer) => read::web_host(&answer.body),
+            Err(RequestFailure::Gone) => None,
+            Err(failure) => return Err(*failure),
+        };
+        let is_here = named.as_deref().is_some_and(|named| named.eq_ignore_ascii_case(host));
+        let gitlab_url = client.host();
+        if is_here {
+            tracing::info!(
+                host,
+                gitlab_url,
+                "GitLab at gitlab_url has this name, too: its failed jobs are judged"
+            );
+        } else {
+            tracing::warn!(
+                host,
+                gitlab_url,
+                named,
+                "a job hook is of another GitLab than gitlab_url, so its failed jobs are not judged; correct gitlab_url, or give that \
+                 GitLab a server of its own"
+            );
+        }
+        // a project that is gone, or hidden from the token, says nothing about the next one
+        if asked.is_ok() {
+            let mut hosts = self.other_hosts.lock().unwrap_or_else(PoisonError::into_inner);
+            if hosts.len() < MAX_OTHER_HOSTS {
+                hosts.insert(host.clone(), is_here);
+            }
+        }
+        Ok(is_here)
     }
 
     /// Asks GitLab about a failed job, and asks for a verdict.

@@ -69,7 +69,13 @@ impl Hooks {
             claim.mark_stored();
             Some(QueuedHook { ended, claim, stored, answer: None })
         });
-        let parts = FollowerParts { client, ingest: ingest.clone(), verdicts, metrics: Arc::clone(&metrics) };
+        let parts = FollowerParts {
+            client,
+            ingest: ingest.clone(),
+            verdicts,
+            metrics: Arc::clone(&metrics),
+            other_hosts: Mutex::default(),
+        };
         let follower = Follower::new(parts, waiting, found.collect());
         (Self { claimed_hashes: known, ingest, queue, asks_gitlab: asks, metrics }, follower)
     }

@@ -206,7 +206,7 @@ fn text_field<'b>(body: &'b Value, field: &str) -> Result<Option<&'b str>, Field
 }
 
 /// The host of a URL, without its port.
-fn host_of(url: &str) -> Option<&str> {
+pub(super) fn host_of(url: &str) -> Option<&str> {
     let rest = url.split_once("://")?.1;
     let host = rest.split(['/', ':', '?', '#']).next()?;
     (!host.is_empty()).then_some(host)

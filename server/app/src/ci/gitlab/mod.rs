@@ -43,6 +43,7 @@ pub(crate) use hooks::{HookResult, Hooks};
 pub(crate) use job_hook::{EndedJob, ParsedHook, read as read_hook};
 pub(crate) use listing::list_jobs;
 pub(crate) use pace::PaceTerms;
+pub(crate) use read::web_host;
 pub(crate) use stored_hooks::StoredHook;
 
 pub use crate::runtime::settings::by_module::gitlab::{BaseUrl, Settings};

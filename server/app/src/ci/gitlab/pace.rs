@@ -10,6 +10,8 @@ use std::{
 use axum::http::HeaderMap;
 use tokio::time::{Instant, sleep_until};
 
+use crate::runtime::outgoing;
+
 /// Limits of requests to GitLab.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PaceTerms {
@@ -111,13 +113,13 @@ impl Pace {
     }
 }
 
-/// The wait that GitLab requests: `Retry-After` in seconds, or the time until an exhausted rate
+/// The wait that GitLab requests: `Retry-After`, or the time until an exhausted rate
 /// limit is reset.
 pub(super) fn requested_wait(headers: &HeaderMap, now_unix_ms: u64) -> Option<Duration> {
-    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
-    if let Some(seconds) = number("retry-after") {
-        return Some(Duration::from_secs(seconds));
+    if let Some(wait) = outgoing::retry_after(headers, now_unix_ms) {
+        return Some(wait);
     }
+    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
     if number("ratelimit-remaining")? > 0 {
         return None;
     }
@@ -144,7 +146,9 @@ mod tests {
         assert_eq!(seconds(&[("ratelimit-remaining", "0"), ("ratelimit-reset", "1000060")]), Some(60));
         assert_eq!(seconds(&[("ratelimit-remaining", "0"), ("ratelimit-reset", "5")]), Some(0));
         assert_eq!(seconds(&[("ratelimit-remaining", "9"), ("ratelimit-reset", "1000060")]), None);
-        assert_eq!(seconds(&[("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT")]), None);
+        assert_eq!(seconds(&[("retry-after", "Mon, 12 Jan 1970 13:46:47 GMT")]), Some(7));
+        assert_eq!(seconds(&[("retry-after", "Thu, 01 Jan 1970 00:00:00 GMT")]), Some(0), "it has passed");
+        assert_eq!(seconds(&[("retry-after", "soon")]), None);
         assert_eq!(seconds(&[]), None);
     }
 

@@ -29,6 +29,13 @@ pub(super) fn parse_job(body: &[u8]) -> Result<JobAnswer, RequestFailure> {
     })
 }
 
+/// GitLab's own name: the host in the address of a project, or of the first one of a list.
+pub(crate) fn web_host(body: &[u8]) -> Option<String> {
+    let body: Value = serde_json::from_slice(body).ok()?;
+    let address = body.get("web_url").or_else(|| body.pointer("/0/web_url"))?;
+    super::job_hook::host_of(address.as_str()?).map(ToOwned::to_owned)
+}
+
 /// Parses an object.
 /// Errors: the body is not a JSON object.
 pub(super) fn parse_object(body: &[u8]) -> Result<Value, RequestFailure> {

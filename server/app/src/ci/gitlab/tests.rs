@@ -178,10 +178,14 @@ async fn what_is_gone_refused_or_too_large_is_asked_once() {
 }
 
 fn ended(job: u64, status: &str, name: &str) -> Box<EndedJob> {
+    ended_at("127.0.0.1", job, status, name)
+}
+
+fn ended_at(host: &str, job: u64, status: &str, name: &str) -> Box<EndedJob> {
     let body = serde_json::json!({
         "object_kind": "build", "build_id": job, "build_name": name, "build_status": status, "build_stage": "stage-1",
         "build_failure_reason": "runner_system_failure", "pipeline_id": 3, "project_id": 2, "ref": "develop",
-        "project": {"web_url": "http://127.0.0.1/a/b", "path_with_namespace": "a/b"},
+        "project": {"web_url": format!("http://{host}/a/b"), "path_with_namespace": "a/b"},
     });
     match read_hook(body.to_string().as_bytes(), None) {
         Ok(ParsedHook::Ended(mut ended)) => (ended.reported.by = Reporter::server(), ended).1,
@@ -263,6 +267,30 @@ async fn a_failed_unmeasured_job_is_judged_and_its_next_pod_gets_more() {
     assert_eq!(fixture::verdicts(&house.ingest).after_memory_end(&other).await.unwrap(), None);
     assert_eq!(fake.asked().len(), 4, "{:?}", fake.asked());
     house.end().await;
+}
+
+#[tokio::test]
+async fn jobs_under_gitlabs_other_name_are_judged() {
+    let fake = Fake::start([
+        ("projects/a%2Fb", vec![ok(r#"{"web_url":"https://GitLab.example/a/b"}"#)]),
+        ("projects/a%2Fb/jobs/1/trace", vec![ok(KILLED)]),
+        ("projects/a%2Fb/jobs/2/trace", vec![ok(KILLED)]),
+        ("projects/a%2Fb/pipelines/3/jobs", vec![ok("[]")]),
+    ])
+    .await;
+    let house = House::of(&fake).await;
+    for job in [1, 2] {
+        let hook = ended_at("gitlab.example", job, "failed", "x");
+        assert_eq!(house.hooks.accept(hook, None).await, HookResult::Later);
+        house.until("judged", job).await;
+    }
+    for job in [3, 4] {
+        let foreign = ended_at("gitlab.elsewhere", job, "failed", "x");
+        assert_eq!(house.hooks.accept(foreign, None).await, HookResult::Later);
+        house.until("other_host", job - 2).await;
+    }
+    house.end().await;
+    assert_eq!(fake.asked().len(), 6, "each name is looked up once: {:?}", fake.asked());
 }
 
 #[tokio::test]

@@ -58,7 +58,9 @@ pub(crate) async fn read_history(
         on_progress(float(start_ms - range.start_ms) / float(range.end_ms - range.start_ms));
     }
     if read.empty_ms >= range.end_ms - range.start_ms {
-        return Err(no_build(client, question, &read.pods).await);
+        let why = no_build(client, question, &read.pods).await;
+        return Err(read.warning.map_or(why.to_string(), |warning| format!("{why}; it warns: {warning}")))
+            .map_err(anyhow::Error::msg);
     }
     Ok(read)
 }
@@ -121,13 +123,17 @@ async fn read_answers(
         let part = TimeRange { start_ms, end_ms: window.end_ms.min(start_ms + parts.width_s * 1000) };
         let asked_s = (part.end_ms - start_ms).div_ceil(1000);
         let text = asked.text(&question.labels, &question.selector, asked_s);
-        let answer = match client.ask(&text, part.end_ms).await {
-            Err(QueryFailure::TooMuch(_)) if asked_s > MIN_WINDOW_S => {
+        let can_split = asked_s > MIN_WINDOW_S;
+        let answer = match client.ask(&text, part.end_ms, can_split).await {
+            Err(QueryFailure::TooMuch(_)) if can_split => {
                 *parts = WindowParts { width_s: (asked_s / 2).max(MIN_WINDOW_S), good: 0 };
                 continue;
             }
             answer => answer.map_err(|unanswered| anyhow!("{}", unanswered.why()))?,
         };
+        if answer.is_partial {
+            read.pods.note_partial(part);
+        }
         if read.warning.is_none() {
             read.warning.clone_from(&answer.warning);
         }
@@ -149,7 +155,7 @@ async fn no_build(client: &PrometheusClient, question: &HistoryQuestion, pods: &
     }
     let seconds = (range.end_ms - range.start_ms) / 1000;
     let any = format!("topk(1, last_over_time({metric}{{{selector}}}[{}s]))", seconds.min(WINDOW_S));
-    match client.ask(&any, range.end_ms).await {
+    match client.ask(&any, range.end_ms, false).await {
         Err(unanswered) => anyhow!("{}", unanswered.why()),
         Ok(answer) => match answer.series().find_map(Result::ok) {
             None => anyhow!(

@@ -1,6 +1,7 @@
 //! Prometheus that is slow, refuses, is another program or breaks off: each is a clear line.
 
 use std::{
+    cmp::Ordering,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -52,7 +53,15 @@ async fn what_prometheus_will_not_do_is_reported_in_one_line() {
     let response_text =
         |status: &'static str, body: &'static str| error(move |_| response(status, body), PATIENT, 1 << 20);
     let cases = [
-        ("401 Unauthorized", "", "--prometheus-token-file"),
+        ("401 Unauthorized", "", "(401 Unauthorized); name a file that holds a token"),
+        ("401 Unauthorized", "no org id\n", "(401 Unauthorized): no org id; name a file"),
+        ("429 Too Many Requests", "<html>", "has no time (429 Too Many Requests)"),
+        (
+            "429 Too Many Requests\r\nRetry-After: 3600",
+            "slow down",
+            "slow down; it asks to wait 1h: import again then",
+        ),
+        ("504 Gateway Timeout", "<html>", "fails (504 Gateway Timeout)"),
         ("403 Forbidden", "", "--prometheus-token-file"),
         ("302 Found", "", "redirects (302 Found)"),
         ("404 Not Found", "<html>", "give the address of Prometheus"),
@@ -131,7 +140,12 @@ async fn a_window_that_is_too_much_is_asked_about_in_parts_and_nothing_is_missed
         let seconds: f64 = seconds.trim_end_matches("s]").parse().unwrap();
         if seconds > 600.0 {
             let response_text = r#"{"status":"error","errorType":"execution","error":"query processing would load too many samples"}"#;
-            return response("422 Unprocessable Entity", response_text);
+            // a proxy before it gives up sooner
+            return match seconds.total_cmp(&1800.0) {
+                Ordering::Greater => response("504 Gateway Timeout", "<html>"),
+                Ordering::Equal => response("502 Bad Gateway", ""),
+                Ordering::Less => response("422 Unprocessable Entity", response_text),
+            };
         }
         seen.lock().unwrap().push((time - seconds, time));
         success(&json!([{"metric": {"namespace": "ci", "pod": "p"}, "values": [[time - 1.0, "1073741824"]]}]))
@@ -148,4 +162,22 @@ async fn a_window_that_is_too_much_is_asked_about_in_parts_and_nothing_is_missed
         at = until;
     }
     assert!((at - start - 7200.0).abs() < 0.01);
+}
+
+#[tokio::test]
+async fn a_wait_that_is_asked_for_is_kept() {
+    let asked = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&asked);
+    let answer = move |_: &str| {
+        *count.lock().unwrap() += 1;
+        match *count.lock().unwrap() {
+            1..=6 => response("429 Too Many Requests\r\nRetry-After: 0", ""),
+            _ => success(
+                &json!([{"metric": {"namespace": "ci", "pod": "p"}, "values": [[1_800_000_060, "1048576"]]}]),
+            ),
+        }
+    };
+    let server = server(answer).await;
+    let client = PrometheusClient::hasty(&server.url(""), PATIENT, 1 << 20);
+    assert!(read_history(&client, &question(), |_| {}).await.is_ok(), "more tries than without the header");
 }

@@ -258,7 +258,7 @@ impl AgentStream {
         let tags = delivery::runner_tags(&hello, &mut skipped);
         let mut attempt = delivery::hello(hello, &mut skipped)?;
         skipped.note(&self.metrics, "hello", attempt.id.as_str());
-        self.caller.opens(&mut attempt).map_err(|fault| Refusal::Forbidden(fault.within("hello")))?;
+        self.caller.opens(&mut attempt).map_err(Refusal::Forbidden)?;
         if attempt.opening.pool.is_empty() {
             attempt.opening.pool = self.pools.named_by(&tags);
         }

@@ -4,7 +4,7 @@
 use axum::{
     body::Bytes,
     extract::{Request, State},
-    http::{HeaderMap, StatusCode},
+    http::{HeaderMap, HeaderValue, StatusCode},
     response::Response,
 };
 use plimsoll_core::{
@@ -14,7 +14,7 @@ use plimsoll_core::{
 use plimsoll_proto::limits;
 
 use super::refusal::{json, refuse};
-use crate::{door::http_state::HttpState, sizing::Allocation};
+use crate::{access::guard::Caller, door::http_state::HttpState, sizing::Allocation};
 
 /// Header that names the project of a spec.
 const PROJECT_HEADER: &str = "Plimsoll-Project";
@@ -25,13 +25,21 @@ const STACK_HEADER: &str = "Plimsoll-Stack";
 pub(super) async fn allocation(State(parts): State<HttpState>, request: Request) -> Response {
     let (sizing, path) = (&parts.services.sizing, request.uri().path());
     let (query, headers) = (request.uri().query().unwrap_or_default(), request.headers());
-    let text = request_text(query, headers);
+    let caller = request.extensions().get::<Caller>();
+    let project = match project_of(&parts, headers, caller) {
+        Ok(project) => project,
+        Err((status, fault)) => {
+            sizing.count_allocation("refused");
+            return refuse(path, status, &fault);
+        }
+    };
+    let text = request_text(query, headers, project.as_deref());
     if let Some(body) = text.as_deref().and_then(|text| sizing.repeated_answer(text)) {
         return json(StatusCode::OK, body);
     }
     // read before the key, because its project may be that of the newest attempt
     let changes = sizing.history_version();
-    let key = match key_of(&parts, query, headers) {
+    let key = match key_of(&parts, query, headers, project) {
         Ok(key) => key,
         Err(fault) => {
             sizing.count_allocation("refused");
@@ -58,28 +66,49 @@ pub(super) async fn allocation(State(parts): State<HttpState>, request: Request)
     }
 }
 
-/// Everything that the answer depends on, as one text: query and headers. `None` if a header is not
+/// Everything that the answer depends on, as one text: query, project and stack. `None` if a header is not
 /// text; such a request is refused later.
-fn request_text(query: &str, headers: &HeaderMap) -> Option<String> {
+fn request_text(query: &str, headers: &HeaderMap, project: Option<&str>) -> Option<String> {
     let mut text = query.to_owned();
-    for name in [PROJECT_HEADER, STACK_HEADER] {
-        // a separator that no query and no header contains; `=` tells an empty header from a
+    for value in [Ok(project), headers.get(STACK_HEADER).map(HeaderValue::to_str).transpose()] {
+        // a separator that no query and no header contains; `=` tells an empty text from a
         // missing one
         text.push('\n');
-        if let Some(header_text) = headers.get(name) {
+        if let Some(value) = value.ok()? {
             text.push('=');
-            text.push_str(header_text.to_str().ok()?);
+            text.push_str(value);
         }
     }
     Some(text)
 }
 
-fn key_of(parts: &HttpState, query: &str, headers: &HeaderMap) -> Result<Key, FieldViolation> {
+/// The project that the request names: with its header, or as that of a caller who has one alone. `None`: the usual one.
+/// Errors: the header cannot be read, or the caller may not see the project.
+fn project_of(
+    parts: &HttpState,
+    headers: &HeaderMap,
+    caller: Option<&Caller>,
+) -> Result<Option<String>, (StatusCode, FieldViolation)> {
+    let named = header_text(headers, PROJECT_HEADER).map_err(|fault| (StatusCode::BAD_REQUEST, fault))?;
+    let Some(caller) = caller.filter(|caller| !caller.projects.is_all()) else { return Ok(named) };
+    let mut project = named.unwrap_or_default();
+    if project.is_empty() && caller.only_project().is_empty() {
+        // the usual project may be one that the caller must not learn of
+        project = parts.gantry.project.clone().filter(|usual| caller.sees(usual)).unwrap_or_default();
+    }
+    caller.filters(&mut project).map_err(|fault| (StatusCode::FORBIDDEN, fault))?;
+    Ok(Some(project))
+}
+
+fn key_of(
+    parts: &HttpState,
+    query: &str,
+    headers: &HeaderMap,
+    project: Option<String>,
+) -> Result<Key, FieldViolation> {
     let key = gantry::parse_spec(&gantry::parameter(query, "spec")?)?;
-    let project = match header_text(headers, PROJECT_HEADER)? {
-        Some(project) => project,
-        None => parts.gantry.project.clone().unwrap_or_else(|| parts.services.sizing.usual_project()),
-    };
+    let usual = || parts.gantry.project.clone().unwrap_or_else(|| parts.services.sizing.usual_project());
+    let project = project.unwrap_or_else(usual);
     Ok(Key { project, stack: header_text(headers, STACK_HEADER)?.unwrap_or_default(), ..key })
 }
 
@@ -100,10 +129,8 @@ mod tests {
     fn requests_have_the_same_text_only_if_they_have_the_same_answer() {
         let text = |query: &str, project: Option<&'static str>, stack: Option<&'static str>| {
             let mut headers = HeaderMap::new();
-            for (name, value) in [(PROJECT_HEADER, project), (STACK_HEADER, stack)] {
-                value.map(|value| headers.insert(name, value.parse().unwrap()));
-            }
-            request_text(query, &headers).unwrap()
+            stack.map(|value| headers.insert(STACK_HEADER, value.parse().unwrap()));
+            request_text(query, &headers, project).unwrap()
         };
         let different = [
             text("spec=a", None, None),
@@ -118,7 +145,7 @@ mod tests {
         assert_eq!(distinct.len(), different.len(), "{different:?}");
         assert_eq!(text("spec=a", Some("a"), None), text("spec=a", Some("a"), None));
         let mut headers = HeaderMap::new();
-        headers.insert(STACK_HEADER, axum::http::HeaderValue::from_bytes(b"\xff").unwrap());
-        assert_eq!(request_text("spec=a", &headers), None);
+        headers.insert(STACK_HEADER, HeaderValue::from_bytes(b"\xff").unwrap());
+        assert_eq!(request_text("spec=a", &headers, None), None);
     }
 }

@@ -95,9 +95,9 @@ impl StatisticsService {
     pub(crate) async fn report(
         &self,
         caller: &Arc<Identity>,
-        question: Question,
+        mut question: Question,
     ) -> Result<StatisticsAnswer, Refusal> {
-        let redactor = self.check_allowed(caller, &question.filter, &question.group_by)?;
+        let redactor = self.check_allowed(caller, &mut question.filter, &question.group_by)?;
         let confined = !caller.projects.is_all();
         let question = Question { confined, ..question };
         let classifier = self.ingest.parts.classifier.clone();
@@ -143,11 +143,11 @@ impl StatisticsService {
     pub(crate) async fn list(
         &self,
         caller: &Arc<Identity>,
-        filter: Filter,
+        mut filter: Filter,
         page: PageBuilder,
         mut take: impl FnMut(&ListCursor, ListedAttempt) -> bool + Send,
     ) -> Result<ListedAttempts, Refusal> {
-        let redactor = self.check_allowed(caller, &filter, &GroupBy::Nothing)?;
+        let redactor = self.check_allowed(caller, &mut filter, &GroupBy::Nothing)?;
         let stats = self.history.stats().clone();
         // a pass over a million attempts takes a while, so it runs on a blocking thread
         let page = self
@@ -178,15 +178,15 @@ impl StatisticsService {
         Ok(signature.map_or_else(String::new, |known| failure_line(&known.first, &known.line).to_owned()))
     }
 
-    /// Checks that `caller` may see totals and lists over these attempts: a caller for some
-    /// projects must name one of them, and no label may be hidden from the caller.
+    /// Checks that `caller` may see totals and lists over these attempts: a caller for several
+    /// projects must name one of them, a caller for one gets that, and no label may be hidden from the caller.
     fn check_allowed(
         &self,
         caller: &Arc<Identity>,
-        filter: &Filter,
+        filter: &mut Filter,
         group_by: &GroupBy,
     ) -> Result<Redactor, Refusal> {
-        caller.may_see("filter.project", &filter.project).map_err(Refusal::Forbidden)?;
+        caller.filters(&mut filter.project).map_err(Refusal::Forbidden)?;
         let redactor = Redactor { private: Arc::clone(&self.verdicts.private), caller: Arc::clone(caller) };
         redactor.may_ask(filter, group_by)?;
         Ok(redactor)

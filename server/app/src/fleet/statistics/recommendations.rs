@@ -82,7 +82,7 @@ impl StatisticsService {
         question: RecommendQuestion,
     ) -> Result<RecommendationAnswer, Refusal> {
         let RecommendQuestion { mut filter, gib_hour, least_confidence, most } = question;
-        caller.may_see("project", &filter.project).map_err(Refusal::Forbidden)?;
+        caller.filters(&mut filter.project).map_err(Refusal::Forbidden)?;
         let place = self.question_slots.take_proposal()?;
         // held until the rows are read from disk, which is longer than the pass over all attempts
         let _memory = self

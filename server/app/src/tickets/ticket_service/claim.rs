@@ -108,7 +108,7 @@ impl TicketService {
         mut asked: TicketQuestion,
         selection: PoolSelection<'_>,
     ) -> Result<TicketClaim, Refusal> {
-        caller.claims("key.project", &mut asked.key).map_err(Refusal::Forbidden)?;
+        caller.claims(&mut asked.key).map_err(Refusal::Forbidden)?;
         // computed after proven values were filled in: the same request from two callers gives two
         // fingerprints
         let question = fingerprint(&asked);

@@ -165,12 +165,14 @@ fn a_limit_of_builds_of_very_different_needs_is_not_lowered_either() {
 }
 
 #[test]
-fn a_build_that_was_read_once_is_hardly_known_and_several_readings_leave_half_open() {
+fn builds_scraped_once_set_no_size() {
     let read = |wall: u64| {
         let seen = (0..20).map(|n| Summary { wall: Millis(wall), ..scraped(built(n, "1", 300, 2)) });
-        ask(&history(seen), &key("zlib", "1")).confidence
+        ask(&history(seen), &key("zlib", "1"))
     };
-    assert!(read(0) <= 0.2 && read(60_000) <= 0.5, "{} {}", read(0), read(60_000));
+    assert!(read(0).memory_request.basis.is_default(), "{:?}", read(0));
+    let several = read(60_000);
+    assert!(several.confidence <= 0.5 && !several.memory_request.basis.is_default(), "{several:?}");
 }
 
 #[test]

@@ -219,8 +219,19 @@ async fn a_job_that_an_agent_measured_is_not_counted_twice() {
 }
 
 #[test]
-fn a_database_that_cannot_be_opened_beside_its_log_comes_with_the_way_out() {
+fn a_database_beside_its_log_comes_with_the_way_out() {
     let hint = "copy the file, with the one of the same name and -wal behind it";
-    assert!(way_out(Some(ErrorCode::CannotOpen)).contains(hint));
-    assert_eq!(way_out(Some(ErrorCode::NotADatabase)), "");
+    assert!(way_out(Some(ffi::SQLITE_CANTOPEN)).contains(hint));
+    assert!(way_out(Some(ffi::SQLITE_READONLY_DIRECTORY)).contains(hint));
+    assert_eq!(way_out(Some(ffi::SQLITE_NOTADB)), "");
+    // a copy that was made in the middle of a write, with its journal
+    let (file, copy) = (File::new(SCHEMA), File { dir: tempfile::tempdir().unwrap() });
+    (1..=400).for_each(|id| file.add(id, END, 41e9, VARIANTS));
+    let writer = file.database();
+    writer.execute_batch("PRAGMA cache_size = 1; BEGIN; UPDATE jobs SET pod = 'other-' || pod").unwrap();
+    for name in ["gantry.db", "gantry.db-journal"] {
+        std::fs::copy(file.dir.path().join(name), copy.dir.path().join(name)).unwrap();
+    }
+    let refused = copy.refused();
+    assert!(refused.contains("a writer of this database was interrupted"), "{refused}");
 }

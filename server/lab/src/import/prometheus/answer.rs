@@ -49,6 +49,8 @@ pub struct PrometheusAnswer {
     series: Vec<Box<RawValue>>,
     /// The first warning of Prometheus, for example about a store that did not answer.
     pub warning: Option<String>,
+    /// Whether series may be missing or incomplete, because a part of the storage did not answer.
+    pub is_partial: bool,
 }
 
 impl PrometheusAnswer {
@@ -75,6 +77,24 @@ struct Body {
     error: Option<String>,
     #[serde(default)]
     warnings: Vec<String>,
+    /// Set by the cluster of VictoriaMetrics (docs.victoriametrics.com, "Cluster availability").
+    #[serde(default, rename = "isPartial")]
+    is_partial: Option<bool>,
+}
+
+impl Body {
+    fn answer(self, data: AnswerData) -> PrometheusAnswer {
+        // other warnings than those about the expression are of storage: Thanos' partial responses, remote reads
+        let of_storage = |warning: &String| !warning.starts_with("PromQL ");
+        let says_so = self.is_partial == Some(true);
+        let is_partial = says_so || self.warnings.iter().any(of_storage);
+        let said = says_so.then(|| "its answer is partial (isPartial)".to_owned());
+        PrometheusAnswer {
+            series: data.result,
+            warning: self.warnings.into_iter().next().or(said),
+            is_partial,
+        }
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -87,15 +107,15 @@ struct AnswerData {
 /// Errors: the body is not an answer. The error's text is that of Prometheus, if the body has one.
 pub fn read_answer(body: &[u8]) -> Result<PrometheusAnswer, String> {
     let read: Result<Body, _> = serde_json::from_slice(body);
-    let body = read.map_err(|error| {
+    let mut body = read.map_err(|error| {
         if error.is_eof() && body.starts_with(b"{") {
             "the answer breaks off".to_owned()
         } else {
             no_answer_reason(body)
         }
     })?;
-    match body.data.filter(|_| body.status == "success") {
-        Some(data) => Ok(PrometheusAnswer { series: data.result, warning: body.warnings.into_iter().next() }),
+    match body.data.take().filter(|_| body.status == "success") {
+        Some(data) => Ok(body.answer(data)),
         None => Err(body.error.unwrap_or_else(|| "the answer has no data".to_owned())),
     }
 }

@@ -93,7 +93,7 @@ impl PodAttempts<'_> {
                 Err(error) => return Some(Err(error)),
             };
             let end = pod.end();
-            let summary = pod.attempt(self.source.range, &mut unseen).ok()??;
+            let summary = pod.attempt(&self.source, &mut unseen).ok()??;
             line += 1;
             Some(Ok((Record { line, summary, timed: true, unnamed_rows: None }, end)))
         })
@@ -142,7 +142,7 @@ impl PodAttempts<'_> {
         for pod in self.source.known_pods() {
             let (place, pod) = pod?;
             let (first_ms, has_end) = (pod.pod.first_ms, pod.end().is_some());
-            match pod.attempt(self.source.range, &mut self.coverage) {
+            match pod.attempt(&self.source, &mut self.coverage) {
                 Ok(Some(summary)) => {
                     self.coverage.ended += u64::from(has_end);
                     found.push((hasher.hash_one(&summary.attempt), first_ms, place));

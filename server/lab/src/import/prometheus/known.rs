@@ -48,6 +48,8 @@ pub struct PodCoverage {
     pub running: u64,
     /// Pods that already ran at the start of the range.
     pub began_before: u64,
+    /// Pods of which readings may be missing, because Prometheus' answers were partial.
+    pub partial: u64,
 }
 
 /// The pods of an import, and what is known of their jobs.
@@ -116,21 +118,26 @@ impl KnownPod<'_> {
         Some(JobEnd { status: job.end?, reason: job.reason.to_string() })
     }
 
-    /// Turns the pod into an attempt. `None` if the pod began before the range or still ran at its end;
+    /// Turns the pod into an attempt. `None` if the pod began before the range, still ran at its end, or was not seen completely;
     /// `coverage` then counts it.
     pub(super) fn attempt(
         self,
-        range: TimeRange,
+        source: &PodSource<'_>,
         coverage: &mut PodCoverage,
     ) -> Result<Option<Summary>, RowRefusal> {
         let Self { name: (namespace, name), pod, attempt, key, listed_job: listed } = self;
         coverage.keyed += 1;
+        let range = source.range;
         if pod.last_ms.saturating_add(SILENCE_MS) > range.end_ms {
             coverage.running += 1;
             return Ok(None);
         }
         if pod.first_ms < range.start_ms.saturating_add(SILENCE_MS) {
             coverage.began_before += 1;
+            return Ok(None);
+        }
+        if source.pods.is_partial(&pod, SILENCE_MS) {
+            coverage.partial += 1;
             return Ok(None);
         }
         let key = validated::key(Some(key)).map_err(|fault| ("key", fault.to_string()));

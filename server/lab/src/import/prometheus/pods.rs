@@ -43,6 +43,8 @@ pub struct BuildPods {
     joined: Vec<(PodName, BuildPod)>,
     /// Project numbers of the pods in `ended`.
     projects: BTreeSet<u64>,
+    /// Windows of partial answers, in the order of time.
+    partial_windows: Vec<TimeRange>,
     hasher: RandomState,
     unread_series: UnreadSeries,
 }
@@ -69,6 +71,7 @@ impl BuildPods {
             parted_pods: HashSet::new(),
             joined: Vec::new(),
             projects: BTreeSet::new(),
+            partial_windows: Vec::new(),
             hasher: RandomState::new(),
             unread_series: UnreadSeries::default(),
         }
@@ -79,6 +82,21 @@ impl BuildPods {
         let running = self.running_pods.iter().filter(|(_, pod)| pod.samples > 0);
         let running = running.filter_map(|((_, name), _)| project_number(name));
         self.projects.iter().copied().chain(running).collect()
+    }
+
+    /// Notes that an answer about `window` was partial: readings of the pods in it may be missing.
+    pub fn note_partial(&mut self, window: TimeRange) {
+        if self.partial_windows.last() != Some(&window) {
+            self.partial_windows.push(window);
+        }
+    }
+
+    /// Whether readings of the pod may be missing: it was seen in a window with a partial answer, or up to `silence_ms` before or after.
+    pub(super) fn is_partial(&self, pod: &BuildPod, silence_ms: u64) -> bool {
+        self.partial_windows.iter().any(|window| {
+            pod.first_ms < window.end_ms.saturating_add(silence_ms)
+                && window.start_ms < pod.last_ms.saturating_add(silence_ms)
+        })
     }
 
     /// Why the first memory series was not used; `None` if it was used, or if there was none.

@@ -269,6 +269,29 @@ fn pods_that_run_at_an_end_of_the_range_or_say_no_job_are_counted_and_left_out()
     );
 }
 
+#[test]
+fn pods_of_partial_answers_are_left_for_later() {
+    let partial = |body: &Value| read_answer(body.to_string().as_bytes()).unwrap().is_partial;
+    let answer = json!({"status": "success", "data": {"result": []}});
+    let with = |name: &str, value: Value| {
+        let mut body = answer.clone();
+        body[name] = value;
+        partial(&body)
+    };
+    assert!(!partial(&answer) && !with("isPartial", json!(false)) && with("isPartial", json!(true)));
+    assert!(!with("warnings", json!(["PromQL warning: bucket label is missing"])));
+    assert!(with("warnings", json!(["receive series from store-1: rpc error: code = Unavailable"])));
+    let mut all = pods(&[
+        (0, vec![memory("early", &[(10, "1048576"), (20, "1048576")]), annotations("early", 101)]),
+        (1, vec![memory("cut", &[(110, "1048576"), (119, "1048576")]), annotations("cut", 102)]),
+        (2, vec![memory("seen", &[(130, "1048576"), (140, "1048576")]), annotations("seen", 103)]),
+    ]);
+    all.note_partial(window(2));
+    let found = finish(all);
+    let ids: Vec<String> = summaries(&found).iter().map(|summary| summary.attempt.to_string()).collect();
+    assert_eq!((ids, found.coverage.partial), (vec!["gitlab.example:101".to_owned()], 2));
+}
+
 #[tokio::test]
 async fn an_import_adds_each_job_once_also_one_that_an_agent_measured() {
     let store = Store::memory();
