@@ -48,11 +48,10 @@ impl FoundDamage {
 
     /// One line for operators: how much is damaged, and what helps. `None` if nothing was found.
     pub fn notice(&self) -> Option<String> {
-        let places = self.places();
-        let found =
-            if places == 1 { "1 damaged place".to_owned() } else { format!("{places} damaged places") };
-        let way_out = &self.way_out;
-        (places > 0).then(|| format!("{found} found in the store, what stands there is left out; {way_out}"))
+        let (places, way_out) = (self.places(), &self.way_out);
+        let s = if places == 1 { "" } else { "s" };
+        let says = "found in the store, what stands there is left out";
+        (places > 0).then(|| format!("{places} damaged place{s} {says}; {way_out}"))
     }
 
     /// The reason why something cannot be read or written, with the way out.
@@ -97,9 +96,7 @@ mod tests {
     fn damage_is_counted_once_for_each_place() {
         let found = FoundDamage::in_directory(Path::new("/data"));
         assert_eq!((found.places(), found.notice()), (0, None));
-        for place in ["a", "b", "a"] {
-            found.note(place, "torn");
-        }
+        ["a", "b", "a"].into_iter().for_each(|place| found.note(place, "torn"));
         let notice = found.clone().notice().unwrap();
         assert!(
             notice.starts_with("2 damaged places found") && notice.contains("repair /data --into "),

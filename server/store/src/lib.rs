@@ -252,7 +252,8 @@ impl Store {
         match self {
             Self::Sled(store) => store.found_damage(),
             Self::Postgres(store) => store.found_damage(),
-            Self::View(view) => view.found_damage(),
+            // read once, by a command that counts for itself
+            Self::View(_) => FoundDamage::in_database(),
             Self::Memory(store) => store.found_damage(),
         }
     }

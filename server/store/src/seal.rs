@@ -76,16 +76,12 @@ fn packed(
     Ok(packed.map_err(|error| StoreError::Unavailable(format!("packing samples failed: {error}")))??)
 }
 
-fn pack_page(
-    id: &AttemptId,
-    page: ScanPage,
-    found_damage: FoundDamage,
-) -> Result<CompactedSamples, RecordError> {
+fn pack_page(id: &AttemptId, page: ScanPage, found: FoundDamage) -> Result<CompactedSamples, RecordError> {
     let mut compaction = CompactedSamples { more: page.more, ..CompactedSamples::default() };
     let Some(start) = page.entries.first().and_then(|entry| keys::start_of(&entry.key)) else {
         return Ok(compaction);
     };
-    let mut cursor = ChunkCursor::new(start, found_damage);
+    let mut cursor = ChunkCursor::new(start, found);
     let mut runs = Vec::new();
     for entry in page.entries {
         cursor.read(&entry).into_iter().for_each(|run| series::push_run(&mut runs, rounded_for_block(run)));

@@ -15,7 +15,6 @@ use super::{
 };
 use crate::{
     errors::{KeyText, StoreError},
-    found_damage::FoundDamage,
     kv::{
         KeyValue, PageLimit, ScanPage, StoreIdentity, StoreMode, StoreStatus, UnreadableRange, VersionedValue,
     },
@@ -39,7 +38,6 @@ struct DatabaseViewState {
     identity: StoreIdentity,
     /// Size of the table of entries with its index, bytes.
     bytes: u64,
-    found_damage: FoundDamage,
 }
 
 impl fmt::Debug for DatabaseView {
@@ -55,8 +53,7 @@ impl DatabaseView {
         let target = Target::read(settings)?;
         let begun = in_time(begin(&target)).await;
         let (client, identity, bytes) = begun.map_err(|error| target.named(error))?;
-        let (name, found_damage) = (target.name, FoundDamage::in_database());
-        Ok(Self(Arc::new(DatabaseViewState { name, client, identity, bytes, found_damage })))
+        Ok(Self(Arc::new(DatabaseViewState { name: target.name, client, identity, bytes })))
     }
 
     /// Identity of the store, with the number of its last commit at that moment.
@@ -79,10 +76,6 @@ impl DatabaseView {
         limit: PageLimit,
     ) -> Result<ScanPage, StoreError> {
         self.read(reading::page_rows(&self.0.client, prefix, after, limit)).await.map(reading::scan_page)
-    }
-
-    pub(crate) fn found_damage(&self) -> FoundDamage {
-        self.0.found_damage.clone()
     }
 
     /// The size, and that nothing can be written.
@@ -130,7 +123,6 @@ impl DatabaseView {
                     let until = next.as_ref().map(|entry| KeyText(entry.key.clone()));
                     let next = next.filter(|entry| entry.key.starts_with(prefix));
                     let gap = UnreadableRange { after: KeyText(last), until, reason };
-                    self.0.found_damage.note(&gap.reason, &gap);
                     return Ok((
                         ScanPage { more: next.is_some(), entries: next.into_iter().collect() },
                         Some(gap),
