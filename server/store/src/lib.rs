@@ -29,6 +29,7 @@ mod envelope;
 mod errors;
 pub mod fixtures;
 pub mod foreign;
+mod found_damage;
 mod grid;
 mod keys;
 mod kv;
@@ -57,6 +58,7 @@ pub use committing::PendingCommit;
 pub use downsample::{SealedBlocks, blocks_after, downsampled, last_elapsed, replace_block};
 pub use envelope::{MAX_RECORD, RecordError};
 pub use errors::{CommitBound, CommitError, KeyText, StoreError};
+pub use found_damage::FoundDamage;
 pub use keys::KeyKind;
 pub use kv::{
     Batch, CommitReceipt, DeleteProgress, KeyValue, PAGE_BYTES, PAGE_ITEMS, PageLimit, ScanPage,
@@ -242,6 +244,17 @@ impl Store {
             Self::Postgres(store) => store.status(),
             Self::View(view) => view.status(),
             Self::Memory(store) => store.status(),
+        }
+    }
+
+    /// The damage that readings have found since the store was opened.
+    pub fn found_damage(&self) -> FoundDamage {
+        match self {
+            Self::Sled(store) => store.found_damage(),
+            Self::Postgres(store) => store.found_damage(),
+            // read once, by a command that counts for itself
+            Self::View(_) => FoundDamage::in_database(),
+            Self::Memory(store) => store.found_damage(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Reads all records of a kind, one after the other.
 //!
-//! A damaged record is logged with its key, counted and skipped, and so is a range of keys that the engine
+//! A damaged record is noted ([`Store::found_damage`]), counted and skipped, and so is a range of keys that the engine
 //! cannot read: one bad sector must not keep a server from starting.
 
 use plimsoll_core::domain::Summary;
@@ -13,7 +13,8 @@ use super::{
     codec::Record,
     envelope::{JoinedRecord, RecordJoiner},
     errors::StoreError,
-    keys::{self, KeyKind},
+    found_damage::FoundDamage,
+    keys::KeyKind,
     kv::{PageLimit, UnreadableRange},
     packed_page::PackedPage,
     packed_summary::SummaryDecoder,
@@ -27,19 +28,19 @@ const PAGES_AHEAD: usize = 4;
 pub struct LoadReport {
     /// Number of records that were read.
     pub records: u64,
-    /// Number of records that could not be decoded; each is logged.
+    /// Number of records that could not be decoded.
     pub damaged: u64,
-    /// Number of key ranges that could not be read; each is logged.
+    /// Number of key ranges that could not be read.
     pub unreadable: u64,
 }
 
-/// Passes every record of its type to `take`, sorted by key. A range of keys that cannot be read is logged.
+/// Passes every record of its type to `take`, sorted by key. What cannot be read is left out: see [`Store::found_damage`].
 /// Errors: the store cannot be read at all.
 pub async fn load<T: Record + Send + 'static>(
     store: &Store,
     take: impl FnMut(T) + Send,
 ) -> Result<LoadReport, StoreError> {
-    load_past_damage(store, take, log_unreadable).await
+    load_past_damage(store, take, drop).await
 }
 
 /// Like [`load`] of summaries, but faster, for the start of a server, which mostly reads summaries. It decodes on
@@ -54,6 +55,7 @@ pub async fn each_summary(
         joiner: RecordJoiner::default(),
         reused_record: SummaryDecoder::default(),
         report: LoadReport::default(),
+        found_damage: store.found_damage(),
         take,
     };
     let understanding = tokio::task::spawn_blocking(move || {
@@ -82,7 +84,6 @@ async fn read_packed_pages(
             Err(_damaged) => {
                 let (page, gap) = store.scan_past(prefix, after.as_deref(), PageLimit::PAGE).await?;
                 unreadable += u64::from(gap.is_some());
-                gap.map(log_unreadable).unwrap_or_default();
                 page.into()
             }
         };
@@ -91,17 +92,6 @@ async fn read_packed_pages(
             return Ok(unreadable);
         }
     }
-}
-
-/// Logs a range of keys that cannot be read, and how to recover what is readable in it.
-#[expect(clippy::needless_pass_by_value, reason = "as a callback takes it")]
-pub(super) fn log_unreadable(gap: UnreadableRange) {
-    tracing::error!(
-        after = %gap.after,
-        until = gap.until.as_ref().map(tracing::field::display),
-        reason = gap.reason,
-        "records of the store cannot be read and are left out; stop the server and save what is left with plimsoll-server repair"
-    );
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` hands it over")]
@@ -114,6 +104,7 @@ struct SummaryReader<F> {
     joiner: RecordJoiner,
     reused_record: SummaryDecoder,
     report: LoadReport,
+    found_damage: FoundDamage,
     take: F,
 }
 
@@ -129,30 +120,35 @@ impl<F: FnMut(&Summary)> SummaryReader<F> {
 
     /// Decodes the current record, and passes its summary to `take`.
     fn pass_on_record(&mut self) {
-        let Self { joiner, reused_record: reused, report: loaded, take } = self;
+        let Self { joiner, reused_record: reused, report: loaded, found_damage, take } = self;
         let Some(payload) = joiner.payload() else { return };
         match payload.and_then(|(codec, payload)| reused.unpack(codec, payload, take)) {
             Ok(()) => loaded.records += 1,
-            Err(damage) => loaded.note_damage(joiner.key(), &damage),
+            Err(damage) => loaded.note_damage(found_damage, joiner.key(), &damage),
         }
     }
 }
 
 impl LoadReport {
     /// Counts a record as read or damaged; passes a readable one to `take`.
-    fn count_record<T>(&mut self, (key, record): JoinedRecord<T>, take: &mut impl FnMut(T)) {
+    fn count_record<T>(
+        &mut self,
+        found_damage: &FoundDamage,
+        (key, record): JoinedRecord<T>,
+        take: &mut impl FnMut(T),
+    ) {
         match record {
             Ok(record) => {
                 self.records += 1;
                 take(record);
             }
-            Err(damage) => self.note_damage(&key, &damage),
+            Err(damage) => self.note_damage(found_damage, &key, &damage),
         }
     }
 
-    fn note_damage(&mut self, key: &[u8], damage: &Damage) {
+    fn note_damage(&mut self, found_damage: &FoundDamage, key: &[u8], damage: &Damage) {
         self.damaged += 1;
-        tracing::error!(key = %keys::text(key), %damage, "skipped a damaged record of the store");
+        found_damage.note_record(key, damage);
     }
 }
 
@@ -166,7 +162,8 @@ pub async fn load_past_damage<T: Record + Send + 'static>(
     mut on_unreadable: impl FnMut(UnreadableRange) + Send,
 ) -> Result<LoadReport, StoreError> {
     let (mut loaded, mut unreadable) = (LoadReport::default(), 0);
-    let mut accept = |joined: JoinedRecord<T>| loaded.count_record(joined, &mut take);
+    let found_damage = store.found_damage();
+    let mut accept = |joined: JoinedRecord<T>| loaded.count_record(&found_damage, joined, &mut take);
     let (prefix, mut joiner, mut before) = (T::KIND.prefix(), RecordJoiner::default(), Vec::new());
     let (mut page, mut gap) = store.scan_past(&prefix, None, PageLimit::PAGE).await?;
     loop {

@@ -10,6 +10,7 @@ use std::{
 
 use super::{
     errors::{CommitError, StoreError},
+    found_damage::FoundDamage,
     kv::{
         Batch, CommitReceipt, KeyValue, PageLimit, ScanPage, StoreMode, StoreStatus, VersionedValue, WriteOp,
     },
@@ -17,7 +18,7 @@ use super::{
 
 /// A store in memory. Clones share its content, which is lost when the last clone is dropped.
 #[derive(Debug, Clone, Default)]
-pub struct MemoryStore(Arc<Mutex<MemoryState>>);
+pub struct MemoryStore(Arc<Mutex<MemoryState>>, FoundDamage);
 
 #[derive(Debug, Default)]
 struct MemoryState {
@@ -92,6 +93,10 @@ impl MemoryStore {
             page.entries.push(KeyValue { key: key.clone(), value: value.clone() });
         }
         page
+    }
+
+    pub(super) fn found_damage(&self) -> FoundDamage {
+        self.1.clone()
     }
 
     pub(super) fn status(&self) -> StoreStatus {

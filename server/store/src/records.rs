@@ -1,6 +1,6 @@
 //! Stores and reads attempts, summaries, verdicts and tickets as records.
 //!
-//! A damaged record is logged with its key, counted and skipped: one bad sector must not keep a server from starting.
+//! A damaged record is noted, counted and skipped: one bad sector must not keep a server from starting.
 
 use std::{collections::HashSet, hash::BuildHasher};
 
@@ -138,7 +138,15 @@ async fn readable_verdicts(
             read.extend(joiner.finish());
         }
         if after.is_none() || read.len() >= most {
-            return Ok(read.into_iter().filter_map(|(key, verdict)| Some((key, verdict.ok()?))).collect());
+            let found_damage = store.found_damage();
+            let readable = |(key, verdict): JoinedRecord<Verdict>| match verdict {
+                Ok(verdict) => Some((key, verdict)),
+                Err(damage) => {
+                    found_damage.note_record(&key, &damage);
+                    None
+                }
+            };
+            return Ok(read.into_iter().filter_map(readable).collect());
         }
     }
 }
@@ -154,7 +162,7 @@ pub async fn ids_after(
     kind: KeyKind,
     after: Option<&[u8]>,
 ) -> Result<(Vec<AttemptId>, Option<Vec<u8>>), StoreError> {
-    // a range of keys that cannot be read was logged when the server started
+    // a range of keys that cannot be read is noted
     let (page, _gap) = store.scan_past(&kind.prefix(), after, ENTRIES_A_STEP).await?;
     let mut ids: Vec<AttemptId> = page.entries.iter().filter_map(|entry| keys::id_of(&entry.key)).collect();
     ids.dedup();
@@ -232,18 +240,24 @@ pub async fn open_attempts(store: &Store) -> Result<Vec<Attempt>, StoreError> {
 }
 
 pub(super) async fn read<T: Record>(store: &Store, key: Vec<u8>) -> Result<Option<T>, StoreError> {
-    let (page, unreadable) = match store.scan(&key, None, PageLimit::PAGE).await {
-        Ok(page) => (page, None),
-        // the unreadable range may contain other keys only: look for this key after it
-        Err(error) => (store.scan_past(&key, None, PageLimit::PAGE).await?.0, Some(error)),
-    };
+    // an unreadable range may contain other keys only: this key is looked for after it
+    let (page, gap) = store.scan_past(&key, None, PageLimit::PAGE).await?;
     let mut joiner = RecordJoiner::default();
     for entry in &page.entries {
         // all parts of this record have the same key up to the last byte, so no other record can end here
         let _none: Option<JoinedRecord<T>> = joiner.push(entry);
     }
-    let Some((key, record)) = joiner.finish() else { return unreadable.map_or(Ok(None), Err) };
-    let damaged =
-        |damage: super::bytes::Damage| StoreError::Damaged { key: keys::text(&key), reason: damage.0 };
+    let Some((key, record)) = joiner.finish() else {
+        let Some(gap) = gap else { return Ok(None) };
+        // the page of the record itself may be readable, and the damage behind it
+        return match store.get(&[key.as_slice(), &[0]].concat()).await {
+            Ok(None) => Ok(None),
+            _ => Err(StoreError::Unavailable(store.found_damage().explain(gap))),
+        };
+    };
+    let damaged = |damage: super::bytes::Damage| {
+        store.found_damage().note_record(&key, &damage);
+        StoreError::Damaged { key: keys::text(&key), reason: damage.0 }
+    };
     record.map(Some).map_err(damaged)
 }

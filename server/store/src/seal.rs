@@ -12,6 +12,7 @@ use super::{
     chunk::{CompressionEffort, SampleRun},
     envelope::RecordError,
     errors::{CommitError, StoreError},
+    found_damage::FoundDamage,
     keys::{self, KeyKind},
     kv::{Batch, CommitReceipt, DeleteProgress, PageLimit, ScanPage},
     packing_threads,
@@ -40,9 +41,9 @@ pub struct CompactedSamples {
 /// that the batch removes would be lost. Each attempt has one writer, which ensures that.
 pub async fn compact_samples(store: &Store, id: &AttemptId) -> Result<CompactedSamples, SealError> {
     let page = unsealed_fragments(store, id, u64::MAX).await?;
-    let id = id.clone();
+    let (id, found_damage) = (id.clone(), store.found_damage());
     // the caller that ends the attempt waits for this, so it runs on a thread of normal priority
-    packed(tokio::task::spawn_blocking(move || pack_page(&id, page)).await)
+    packed(tokio::task::spawn_blocking(move || pack_page(&id, page, found_damage)).await)
 }
 
 /// Like [`compact_samples`], for the fragments that begin at the sequence number `last` or before, on a
@@ -54,8 +55,8 @@ pub async fn compact_samples_up_to(
     last_sequence: u64,
 ) -> Result<CompactedSamples, SealError> {
     let page = unsealed_fragments(store, id, last_sequence).await?;
-    let id = id.clone();
-    packed(packing_threads::run_on_packing_thread(move || pack_page(&id, page)).await)
+    let (id, found_damage) = (id.clone(), store.found_damage());
+    packed(packing_threads::run_on_packing_thread(move || pack_page(&id, page, found_damage)).await)
 }
 
 /// The fragments that begin at the sequence number `last` or before, as many as fit into one commit.
@@ -75,12 +76,12 @@ fn packed(
     Ok(packed.map_err(|error| StoreError::Unavailable(format!("packing samples failed: {error}")))??)
 }
 
-fn pack_page(id: &AttemptId, page: ScanPage) -> Result<CompactedSamples, RecordError> {
+fn pack_page(id: &AttemptId, page: ScanPage, found: FoundDamage) -> Result<CompactedSamples, RecordError> {
     let mut compaction = CompactedSamples { more: page.more, ..CompactedSamples::default() };
     let Some(start) = page.entries.first().and_then(|entry| keys::start_of(&entry.key)) else {
         return Ok(compaction);
     };
-    let mut cursor = ChunkCursor::new(start);
+    let mut cursor = ChunkCursor::new(start, found);
     let mut runs = Vec::new();
     for entry in page.entries {
         cursor.read(&entry).into_iter().for_each(|run| series::push_run(&mut runs, rounded_for_block(run)));

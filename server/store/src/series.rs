@@ -11,9 +11,9 @@ use super::{
     chunk::{self, CompressionEffort, SampleRun},
     envelope::RecordError,
     errors::StoreError,
+    found_damage::FoundDamage,
     keys::{self, KeyKind},
     kv::{Batch, KeyValue, PageLimit},
-    load::log_unreadable,
 };
 
 /// Sequence number of an attempt's first sample.
@@ -95,7 +95,7 @@ pub async fn each_run(
     read_runs(store, id, take, false).await
 }
 
-/// Like [`each_run`], but a range of keys that cannot be read is logged and becomes a gap.
+/// Like [`each_run`], but a range of keys that cannot be read becomes a gap.
 pub async fn each_run_past_damage(
     store: &Store,
     id: &AttemptId,
@@ -112,7 +112,7 @@ async fn read_runs(
 ) -> Result<SeriesExtent, StoreError> {
     let mut fragments = Vec::new();
     each_page(store, &KeyKind::Fragment.prefix_of(id), past_damage, |page| fragments.extend(page)).await?;
-    let mut cursor = ChunkCursor::new(FIRST_SEQUENCE);
+    let mut cursor = ChunkCursor::new(FIRST_SEQUENCE, store.found_damage());
     let blocks = KeyKind::Block.prefix_of(id);
     let mut read = |page: Vec<KeyValue>| page.iter().flat_map(|e| cursor.read(e)).for_each(&mut take);
     each_page(store, &blocks, past_damage, &mut read).await?;
@@ -131,13 +131,10 @@ async fn each_page(
 ) -> Result<(), StoreError> {
     let mut after = None;
     loop {
-        let page = match store.scan(prefix, after.as_deref(), PageLimit::PAGE).await {
-            Err(_damaged) if past_damage => {
-                let (page, gap) = store.scan_past(prefix, after.as_deref(), PageLimit::PAGE).await?;
-                gap.map(log_unreadable).unwrap_or_default();
-                page
-            }
-            page => page?,
+        let page = if past_damage {
+            store.scan_past(prefix, after.as_deref(), PageLimit::PAGE).await?.0
+        } else {
+            store.scan(prefix, after.as_deref(), PageLimit::PAGE).await?
         };
         after = page.next_after();
         take(page.entries);
@@ -170,12 +167,13 @@ pub(super) struct ChunkCursor {
     /// The next sequence number to return.
     next: u64,
     extent: SeriesExtent,
+    found_damage: FoundDamage,
 }
 
 impl ChunkCursor {
     /// A cursor that starts at the sequence number `next`.
-    pub(super) fn new(next: u64) -> Self {
-        Self { next, extent: SeriesExtent::default() }
+    pub(super) fn new(next: u64, found_damage: FoundDamage) -> Self {
+        Self { next, extent: SeriesExtent::default(), found_damage }
     }
 
     /// Extent of the samples that were read so far.
@@ -184,14 +182,14 @@ impl ChunkCursor {
     }
 
     /// Decodes a chunk, and returns its runs without the samples that were read before. A damaged chunk is
-    /// logged and counted, and becomes a gap.
+    /// noted and counted, and becomes a gap.
     pub(super) fn read(&mut self, entry: &KeyValue) -> Vec<SampleRun> {
         let Some(start) = keys::start_of(&entry.key) else { return Vec::new() };
         match chunk::decode(start, &entry.value.value) {
             Ok(runs) => runs.into_iter().filter_map(|run| self.new_part(run)).collect(),
             Err(damage) => {
                 self.extent.damaged += 1;
-                tracing::error!(key = %keys::text(&entry.key), %damage, "skipped damaged samples of the store");
+                self.found_damage.note_record(&entry.key, &damage);
                 Vec::new()
             }
         }

@@ -118,6 +118,7 @@ async fn watch_store(
         metrics.lease_epoch.set(i64::try_from(status.lease_epoch).unwrap_or(i64::MAX));
         metrics.unknown_fates.set(status.unknown_fates.cast_signed());
         metrics.commits_lost.set(status.commits_lost.cast_signed());
+        metrics.damaged_places.set(i64::try_from(store.found_damage().places()).unwrap_or(i64::MAX));
         if let StoreMode::Taken { reason } = status.mode {
             // what this server knows is no longer true: one that starts anew waits for its turn
             bail!(reason);

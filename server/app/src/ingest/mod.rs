@@ -192,10 +192,8 @@ impl Ingest {
     pub(crate) async fn listed(&self, id: &AttemptId) -> Result<Option<Summary>, Refusal> {
         match store::read_summary(&self.parts.store, id).await {
             Ok(summary) => Ok(summary.map(|summary| Summary { phases: Vec::new(), ..summary })),
-            Err(error @ StoreError::Damaged { .. }) => {
-                tracing::error!(attempt = %id, %error, "left a damaged summary out of a list");
-                Ok(None)
-            }
+            // the store has noted it
+            Err(StoreError::Damaged { .. }) => Ok(None),
             Err(error) => Err(Refusal::Unreadable(error.to_string())),
         }
     }

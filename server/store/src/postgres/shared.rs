@@ -9,7 +9,10 @@ use std::{
 };
 
 use super::schema::HeldStore;
-use crate::kv::{StoreMode, StoreStatus};
+use crate::{
+    found_damage::FoundDamage,
+    kv::{StoreMode, StoreStatus},
+};
 
 /// Time without a new heartbeat after which another server takes the lease: several beats, and one that had to connect
 /// again.
@@ -24,6 +27,7 @@ pub(super) struct SharedStatus {
     /// When the last beat was sent that reached the database.
     last_beat: Mutex<Instant>,
     counters: Counters,
+    pub(super) found_damage: FoundDamage,
 }
 
 #[derive(Debug, Default)]
@@ -47,7 +51,8 @@ impl SharedStatus {
             commits_lost: AtomicU64::new(held.commits_lost),
             ..Counters::default()
         };
-        Self { mode: Mutex::new(StoreMode::Writable), last_beat: Mutex::new(Instant::now()), counters }
+        let (mode, last_beat) = (Mutex::new(StoreMode::Writable), Mutex::new(Instant::now()));
+        Self { mode, last_beat, counters, found_damage: FoundDamage::in_database() }
     }
 
     /// Why the store is read-only; `None` if it is writable.

@@ -6,9 +6,13 @@ use deadpool_postgres::Object;
 use tokio::{sync::OwnedSemaphorePermit, time::timeout};
 use tokio_postgres::{Error, Row};
 
-use super::{errors::describe, reading, schema};
+use super::{
+    errors::{describe, is_damage},
+    reading, schema,
+};
 use crate::{
     errors::StoreError,
+    found_damage::FoundDamage,
     kv::{KeyValue, PageLimit, StoreIdentity},
 };
 
@@ -21,6 +25,7 @@ pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 pub(crate) struct DatabaseSnapshot {
     client: Option<Object>,
     pub(crate) identity: StoreIdentity,
+    found_damage: FoundDamage,
     after: Vec<u8>,
     /// Only one snapshot is read at a time: an open transaction keeps the database from cleaning up.
     _only: OwnedSemaphorePermit,
@@ -31,9 +36,10 @@ impl DatabaseSnapshot {
     pub(super) async fn begin(
         client: Object,
         identity: StoreIdentity,
+        found_damage: FoundDamage,
         only: OwnedSemaphorePermit,
     ) -> Result<Self, Error> {
-        let mut begun = Self { client: Some(client), identity, after: Vec::new(), _only: only };
+        let mut begun = Self { client: Some(client), identity, found_damage, after: Vec::new(), _only: only };
         let row = begun.begin_transaction().await?;
         begun.identity.sequence = schema::last_commit(row.as_ref());
         Ok(begun)
@@ -54,7 +60,13 @@ impl DatabaseSnapshot {
             StoreError::Unavailable("no answer from the database to a page of the snapshot".to_owned())
         };
         let read = read.map_err(late)?;
-        let page = reading::scan_page(read.map_err(|error| StoreError::Unavailable(describe(&error)))?);
+        let failed = |error: Error| match describe(&error) {
+            reason if is_damage(&error) => {
+                StoreError::Unavailable(self.found_damage.note_and_explain(&reason))
+            }
+            reason => StoreError::Unavailable(reason),
+        };
+        let page = reading::scan_page(read.map_err(failed)?);
         match page.next_after() {
             Some(last) => self.after = last,
             None => self.disconnect(),

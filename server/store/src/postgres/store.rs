@@ -16,7 +16,7 @@ use tokio_postgres::Row;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    errors::{PostgresError, describe, is_disconnect},
+    errors::{PostgresError, describe, is_damage, is_disconnect},
     opening::Takeover,
     pool::reading_pool,
     reading,
@@ -28,6 +28,7 @@ use super::{
 use crate::{
     committing::{CommitJob, PendingCommit, QUEUE_SHARES, QUEUE_SPARE, queue_shares},
     errors::{CommitError, StoreError},
+    found_damage::FoundDamage,
     kv::{Batch, PageLimit, ScanPage, StoreIdentity, StoreStatus, VersionedValue},
     packed_page::PackedPage,
     threads,
@@ -201,6 +202,10 @@ impl PostgresStore {
         .await
     }
 
+    pub(crate) fn found_damage(&self) -> FoundDamage {
+        self.0.shared.found_damage.clone()
+    }
+
     pub(crate) fn status(&self) -> StoreStatus {
         self.0.shared.status()
     }
@@ -209,10 +214,10 @@ impl PostgresStore {
         let busy = "another snapshot is being read; wait for its end";
         let only = Arc::clone(&self.0.one_snapshot).try_acquire_owned();
         let only = only.map_err(|_taken| StoreError::Unavailable(busy.to_owned()))?;
-        let (pool, identity) = (self.0.snapshots.clone(), self.0.identity);
+        let (pool, identity, found_damage) = (self.0.snapshots.clone(), self.0.identity, self.found_damage());
         self.on_threads(async move {
-            let begun =
-                timeout(READ_WITHIN, DatabaseSnapshot::begin(pool.get().await?, identity, only)).await;
+            let begun = DatabaseSnapshot::begin(pool.get().await?, identity, found_damage, only);
+            let begun = timeout(READ_WITHIN, begun).await;
             begun.map_err(|_elapsed| PoolError::Timeout(TimeoutType::Recycle))?.map_err(PoolError::Backend)
         })
         .await?
@@ -267,6 +272,9 @@ impl PostgresStore {
 
     fn unavailable(&self, error: &PoolError) -> StoreError {
         let reason = match error {
+            PoolError::Backend(error) if is_damage(error) => {
+                self.0.shared.found_damage.note_and_explain(&describe(error))
+            }
             PoolError::Backend(error) => describe(error),
             PoolError::Timeout(TimeoutType::Recycle) => {
                 format!("no answer within {} s", READ_WITHIN.as_secs())

@@ -41,10 +41,20 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// ms; at 10,000 a second to less than 3 times with either.
 const FLUSH_EVERY_MS: u64 = 100;
 
+/// How the text of an error begins that says that the files are damaged.
+const DAMAGED: &str = "its files are damaged";
+
 /// The text of sled's error or panic.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct EngineError(pub(crate) String);
+
+impl EngineError {
+    /// Whether the files are damaged; else the disk may be full or broken.
+    pub(crate) fn is_damage(&self) -> bool {
+        self.0.starts_with(DAMAGED)
+    }
+}
 
 /// A write: a key, with a version and a value, or with `None` to remove the key.
 pub(crate) type EngineWrite<'a> = (&'a [u8], Option<(u64, &'a [u8])>);
@@ -89,10 +99,10 @@ impl Engine {
         self.call(|db| db.get(key))?.map(|bytes| versioned_value(key, &bytes)).transpose()
     }
 
-    /// Whether any key starts with `prefix`. True also if the keys there cannot be read, because one may exist.
-    pub(crate) fn holds(&self, prefix: &[u8]) -> bool {
+    /// Whether any key starts with `prefix`.
+    pub(crate) fn holds(&self, prefix: &[u8]) -> Result<bool, EngineError> {
         let limit = PageLimit { items: 1, bytes: 1 };
-        self.scan(prefix, None, limit).map_or(true, |page| !page.entries.is_empty())
+        self.scan(prefix, None, limit).map(|page| !page.entries.is_empty())
     }
 
     /// Reads a page of entries.
@@ -292,9 +302,9 @@ fn error_words(error: &::sled::Error) -> String {
     match error {
         // sled's own text has an empty backtrace and does not say what to do
         ::sled::Error::Corruption { at: Some(at), .. } => {
-            format!("its files are damaged ({at:?} of sled/db)")
+            format!("{DAMAGED} ({at:?} of sled/db)")
         }
-        ::sled::Error::Corruption { at: None, .. } => "its files are damaged".to_owned(),
+        ::sled::Error::Corruption { at: None, .. } => DAMAGED.to_owned(),
         other => other.to_string(),
     }
 }

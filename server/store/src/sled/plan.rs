@@ -1,6 +1,9 @@
 //! Plans a group of commits: which version each commit gets, and which writes the engine applies.
 
-use super::engine::{Engine, EngineWrite};
+use super::{
+    engine::{Engine, EngineWrite},
+    shared::EngineState,
+};
 use crate::{
     committing::CommitJob,
     errors::CommitError,
@@ -26,11 +29,12 @@ pub(crate) fn plan_group<'a>(
     engine: &Engine,
     sequence: u64,
     group: &'a [CommitJob],
-    damaged: bool,
+    state: &EngineState,
 ) -> CommitPlan<'a> {
     let mut plan = CommitPlan { changes: Vec::new(), outcomes: Vec::with_capacity(group.len()), sequence };
     for job in group {
-        if let Some(refusal) = damaged.then(|| refusal_of(engine, &job.batch.writes)).flatten() {
+        let refusal = state.is_damaged().then(|| refusal_of(engine, &job.batch.writes, state)).flatten();
+        if let Some(refusal) = refusal {
             plan.outcomes.push(Err(refusal));
             continue;
         }
@@ -46,12 +50,11 @@ pub(crate) fn plan_group<'a>(
 }
 
 /// Why the commit is refused, if one of its keys lies in an unreadable range.
-fn refusal_of(engine: &Engine, writes: &[WriteOp]) -> Option<CommitError> {
+fn refusal_of(engine: &Engine, writes: &[WriteOp], state: &EngineState) -> Option<CommitError> {
     let unreadable =
         |write: &WriteOp| engine.get(write.key()).err().map(|error| (keys::text(write.key()), error));
     let (key, error) = writes.iter().find_map(unreadable)?;
-    Some(CommitError::Unavailable(format!(
-        "what lies around key {key} is damaged ({error}), so nothing is written there; stop the server and save what is left with \
-         plimsoll-server repair"
-    )))
+    state.note_damage(&error.0, &error);
+    let reason = format_args!("nothing can be written at key {key}, which lies beside damage: {error}");
+    Some(CommitError::Unavailable(state.found_damage.explain(reason)))
 }

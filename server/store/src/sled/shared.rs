@@ -1,6 +1,8 @@
 //! State shared by the writer and the handles of a sled store: the engine and its status.
 
 use std::{
+    fmt::Display,
+    path::Path,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -11,7 +13,10 @@ use std::{
 use tokio::sync::watch;
 
 use super::engine::Engine;
-use crate::kv::{StoreMode, StoreStatus};
+use crate::{
+    found_damage::FoundDamage,
+    kv::{StoreMode, StoreStatus},
+};
 
 /// State shared by the writer, which changes it, and the store's handles, which read it. No lock is held during
 /// calls of the engine.
@@ -22,6 +27,7 @@ pub(crate) struct EngineState {
     mode: Mutex<StoreMode>,
     /// Whether a read has failed. From then on the writer reads each key before it writes it.
     damaged: AtomicBool,
+    pub(crate) found_damage: FoundDamage,
     bytes_on_disk: AtomicU64,
     commits: AtomicU64,
     syncs: AtomicU64,
@@ -31,12 +37,13 @@ pub(crate) struct EngineState {
 }
 
 impl EngineState {
-    /// The state of a store that was just opened and has this many commits.
-    pub(crate) fn new(engine: Engine, commits: u64) -> Self {
+    /// The state of a store in `dir` that was just opened and has this many commits.
+    pub(crate) fn new(dir: &Path, engine: Engine, commits: u64) -> Self {
         Self {
             engine: RwLock::new(Some(Arc::new(engine))),
             mode: Mutex::new(StoreMode::Writable),
             damaged: AtomicBool::new(false),
+            found_damage: FoundDamage::in_directory(dir),
             bytes_on_disk: AtomicU64::new(0),
             commits: AtomicU64::new(commits),
             syncs: AtomicU64::new(0),
@@ -64,9 +71,10 @@ impl EngineState {
         *self.mode.lock().unwrap_or_else(PoisonError::into_inner) = mode;
     }
 
-    /// Records that a read failed.
-    pub(crate) fn note_damage(&self) {
+    /// Records that the engine failed to read, and why: that names the place in its files. What follows a semicolon does not.
+    pub(crate) fn note_damage(&self, reason: &str, what: impl Display) {
         self.damaged.store(true, Relaxed);
+        self.found_damage.note(reason.split(';').next().unwrap_or(reason), what);
     }
 
     /// Whether a read has failed.

@@ -134,7 +134,8 @@ impl EngineSnapshot {
             .engine()
             .ok_or_else(|| StoreError::Unavailable("the store is closed or being reopened".to_owned()))?;
         let rescue = Arc::clone(&self.rescue);
-        let read = move || read_page(&engine, &rescue, index, &after);
+        let shared = Arc::clone(&self.shared);
+        let read = move || read_page(&engine, (&rescue, &shared), index, &after);
         let read = tokio::task::spawn_blocking(read).await;
         let (entries, place) = read.map_err(|error| StoreError::Unavailable(error.to_string()))??;
         self.next = place;
@@ -147,13 +148,16 @@ type SnapshotStep = (Vec<KeyValue>, Option<SnapshotCursor>);
 
 fn read_page(
     engine: &Engine,
-    rescue: &SharedSnapshot,
+    (rescue, shared): (&SharedSnapshot, &EngineState),
     index: usize,
     after: &[u8],
 ) -> Result<SnapshotStep, StoreError> {
     let prefix = READ_ORDER.get(index).copied().unwrap_or_default();
     let page = engine.scan(prefix, Some(after).filter(|after| !after.is_empty()), PageLimit::PAGE);
-    let page = page.map_err(|error| StoreError::Unavailable(error.0))?;
+    let page = page.map_err(|error| {
+        shared.note_damage(&error.0, &error);
+        StoreError::Unavailable(shared.found_damage.explain(error))
+    })?;
     let last = page.next_after();
     let wanted = |entry: &KeyValue| entry.value.version <= rescue.sequence && order_rank(&entry.key) == index;
     let mut entries: Vec<KeyValue> = page.entries.into_iter().filter(wanted).collect();

@@ -26,6 +26,7 @@ use super::{
 use crate::{
     committing::{CommitJob, PendingCommit, QUEUE_SHARES, QUEUE_SPARE, queue_shares},
     errors::{CommitError, StoreError},
+    found_damage::FoundDamage,
     kv::{Batch, PageLimit, ScanPage, StoreIdentity, StoreStatus, UnreadableRange, VersionedValue},
     packed_page::PackedPage,
 };
@@ -61,7 +62,7 @@ impl SledStore {
         let (commit_sequence, state) = (identity.sequence, StoreStage::Ready);
         Marker { commit_sequence, state, attempts: None, ..marker }.write(directory.path())?;
         let witness = CommitWitness::begin(directory.path(), identity)?;
-        let shared = Arc::new(EngineState::new(engine, identity.sequence));
+        let shared = Arc::new(EngineState::new(&settings.dir, engine, identity.sequence));
         let (queue, messages) = sync_channel(QUEUE_SHARES + QUEUE_SPARE);
         let last = LastCommit { identity, witness };
         let writer = Writer::new(directory, settings.cache_bytes, Arc::clone(&shared), messages, last);
@@ -93,7 +94,15 @@ impl SledStore {
     }
 
     pub(crate) async fn holds(&self, prefixes: Vec<Vec<u8>>) -> Result<Vec<bool>, StoreError> {
-        self.read(move |engine| Ok(prefixes.iter().map(|prefix| engine.holds(prefix)).collect())).await
+        let shared = Arc::clone(&self.shared);
+        // keys that cannot be read may exist
+        let holds = move |engine: &Engine, prefix: &[u8]| {
+            engine.holds(prefix).unwrap_or_else(|error| {
+                shared.note_damage(&error.0, &error);
+                true
+            })
+        };
+        self.read(move |engine| Ok(prefixes.iter().map(|prefix| holds(engine, prefix)).collect())).await
     }
 
     pub(crate) async fn scan(
@@ -111,7 +120,9 @@ impl SledStore {
         after: Option<Vec<u8>>,
         limit: PageLimit,
     ) -> Result<PackedPage, StoreError> {
-        self.read(move |engine| engine.scan_packed(&prefix, after.as_deref(), limit)).await
+        // the caller reads past damage next, which notes it with its range of keys
+        let read = self.call(move |engine| engine.scan_packed(&prefix, after.as_deref(), limit)).await?;
+        read.map_err(|error| StoreError::Unavailable(error.to_string()))
     }
 
     pub(crate) async fn scan_past(
@@ -121,10 +132,14 @@ impl SledStore {
         limit: PageLimit,
     ) -> Result<(ScanPage, Option<UnreadableRange>), StoreError> {
         let read = self.read(move |engine| Ok(engine.scan_past(&prefix, after.as_deref(), limit))).await;
-        if matches!(read, Ok((_, Some(_)))) {
-            self.shared.note_damage();
+        if let Ok((_, Some(gap))) = &read {
+            self.shared.note_damage(&gap.reason, gap);
         }
         read
+    }
+
+    pub(crate) fn found_damage(&self) -> FoundDamage {
+        self.shared.found_damage.clone()
     }
 
     pub(crate) fn status(&self) -> StoreStatus {
@@ -167,20 +182,29 @@ impl SledStore {
         }
     }
 
+    /// Reads; damage that is found is noted.
     async fn read<T: Send + 'static>(
         &self,
         call: impl FnOnce(&Engine) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.call(call).await?.map_err(|error| {
+            self.shared.note_damage(&error.0, &error);
+            let reason = format_args!("{}: {error}", self.dir.display());
+            StoreError::Unavailable(self.shared.found_damage.explain(reason))
+        })
+    }
+
+    /// Calls the engine. The inner error is the engine's own.
+    async fn call<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&Engine) -> Result<T, EngineError> + Send + 'static,
+    ) -> Result<Result<T, EngineError>, StoreError> {
         let Some(engine) = self.shared.engine() else {
             let reason = self.shared.reason().unwrap_or_else(|| "it is being reopened".to_owned());
             return Err(StoreError::Unavailable(reason));
         };
         let done = tokio::task::spawn_blocking(move || call(&engine)).await;
-        let done = done.map_err(|error| StoreError::Unavailable(error.to_string()))?;
-        done.map_err(|error| {
-            self.shared.note_damage();
-            StoreError::Unavailable(format!("{}: {error}", self.dir.display()))
-        })
+        done.map_err(|error| StoreError::Unavailable(error.to_string()))
     }
 }
 

@@ -195,7 +195,7 @@ impl Writer {
     /// Writes the group as one batch of the engine. The batch is on disk when this returns.
     fn write(&mut self, group: &[CommitJob]) -> Result<Vec<Result<CommitReceipt, CommitError>>, EngineError> {
         let engine = self.shared.engine().ok_or_else(|| EngineError("the engine is not open".to_owned()))?;
-        let plan = plan_group(&engine, self.identity.sequence, group, self.shared.is_damaged());
+        let plan = plan_group(&engine, self.identity.sequence, group, &self.shared);
         if plan.sequence > self.identity.sequence {
             let identity = StoreIdentity { sequence: plan.sequence, ..self.identity };
             if let Some(snapshot) = self.snapshot.upgrade() {
@@ -222,8 +222,13 @@ impl Writer {
     /// Makes the store read-only; returns the reason.
     fn go_read_only(&mut self, error: &EngineError) -> String {
         let path = self.directory.path().display();
-        let reason =
-            format!("{path}: {error}; a server goes on writing by itself once the disk has room and works");
+        let reason = if error.is_damage() {
+            // from now on only what lies beside damage is refused
+            self.shared.note_damage(&error.0, error);
+            self.shared.found_damage.explain(format_args!("{path}: {error}"))
+        } else {
+            format!("{path}: {error}; a server goes on writing by itself once the disk has room and works")
+        };
         tracing::error!(%reason, "the store is read-only");
         self.last_try = Instant::now();
         self.shared.set_mode(StoreMode::ReadOnly { reason: reason.clone() });

@@ -38,6 +38,7 @@ async fn a_flipped_bit_in_a_summary_costs_that_summary() {
         assert_eq!(found, [id("a"), id("c")]);
         let error = read_summary(&store, &id("b")).await.unwrap_err();
         assert!(matches!(&error, StoreError::Damaged { key, .. } if key.0 == b"sb\0"), "{error}");
+        assert_eq!(store.found_damage().places(), 1, "found twice");
     }
 }
 
@@ -82,6 +83,7 @@ async fn a_flipped_bit_in_samples_costs_one_chunk_and_is_shown_as_a_gap() {
         store.commit(compact_samples(&store, &job).await.unwrap().batch).await.unwrap();
         let compacted = read_series(&store, &job).await.unwrap();
         assert_eq!((compacted.runs, compacted.extent.damaged), (read.runs, 0));
+        assert_eq!(store.found_damage().places(), 1);
     }
 }
 
@@ -155,6 +157,12 @@ async fn what_lies_around_a_flipped_bit_of_the_log_is_still_read_and_what_is_mis
         each_summary(&store, move |summary| send.send(summary.attempt.clone()).unwrap()).await.unwrap();
     assert!(read.unreadable > 0 && read.records == checked.summaries, "{read:?}");
     assert_eq!(started.try_iter().count() as u64, read.records);
+    let notice = store.found_damage().notice().unwrap();
+    let repair = format!("plimsoll-server repair {}", settings(dir.path()).dir.display());
+    assert!(
+        notice.starts_with(&format!("{} damaged place", read.unreadable)) && notice.contains(&repair),
+        "{notice}"
+    );
     let commit = async |name: &str| {
         let mut batch = Batch::default();
         put(&mut batch, &summary(&attempt(name))).unwrap();
@@ -162,9 +170,11 @@ async fn what_lies_around_a_flipped_bit_of_the_log_is_still_read_and_what_is_mis
     };
     let refused = commit(flipped).await.unwrap_err().to_string();
     assert!(
-        refused.contains(&format!("s{flipped}")) && refused.contains("plimsoll-server repair"),
+        refused.contains(&format!("s{flipped}")) && refused.contains("damage") && refused.contains(&repair),
         "{refused}"
     );
+    let unreadable = read_summary(&store, &id(flipped)).await.unwrap_err().to_string();
+    assert!(unreadable.contains("damaged") && unreadable.contains(&repair), "{unreadable}");
     commit("job-0599").await.unwrap();
     assert_eq!(store.status().mode, StoreMode::Writable, "others go on");
     let (mut found, mut gaps) = (BTreeSet::new(), Vec::new());
@@ -173,7 +183,15 @@ async fn what_lies_around_a_flipped_bit_of_the_log_is_still_read_and_what_is_mis
     };
     let loaded = load_past_damage(&store, take, |gap| gaps.push(gap)).await.unwrap();
     assert_eq!(loaded.records, checked.summaries);
-    for name in names.difference(&found) {
+    assert_eq!(store.found_damage().notice(), Some(notice), "each place counts once");
+    let missing: BTreeSet<&String> = names.difference(&found).collect();
+    let mut beside = BTreeSet::new();
+    for name in &names {
+        let absent = read_summary(&store, &id(&format!("{name}."))).await;
+        beside.extend(absent.is_err().then_some(name));
+    }
+    assert_eq!(beside, missing, "an id that is not there, in a page that can be read");
+    for name in missing {
         let key = KeyKind::Summary.prefix_of(&id(name));
         let named = |gap: &crate::UnreadableRange| {
             gap.after.0 < key && gap.until.as_ref().is_none_or(|until| key < until.0)
@@ -204,4 +222,20 @@ async fn a_store_that_sled_does_not_open_any_more_is_looked_at_and_gone_on_with_
     let loaded = load::<Summary>(&open(dir.path()), |_| {}).await.unwrap();
     assert_eq!(loaded, LoadReport { records: left, ..LoadReport::default() });
     assert!(left > 50, "{left}");
+}
+
+#[tokio::test]
+async fn garbage_behind_the_log_is_no_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let mut batch = Batch::default();
+    put(&mut batch, &summary(&attempt("a"))).unwrap();
+    store.commit(batch).await.unwrap();
+    store.close().await.unwrap();
+    let log = settings(dir.path()).dir.join("sled/db");
+    let bytes = [fs::read(&log).unwrap(), vec![0xa5; 3000]].concat();
+    fs::write(&log, bytes).unwrap();
+    let store = open(dir.path());
+    let loaded = load::<Summary>(&store, |_| {}).await.unwrap();
+    assert_eq!((loaded.records, store.found_damage().places()), (1, 0));
 }

@@ -20,7 +20,9 @@ pub(super) fn memory(config: &Config) -> CheckLine {
     let plan = MemoryPlan::of(config);
     let fits = plan.check().map(|()| {
         let machine = config.machine.as_ref().map(|machine| format!("; the machine has {machine}"));
-        format!("the server takes up to {}, with a full history{}", plan.all, machine.unwrap_or_default())
+        let shortage = MemoryPlan::backup_shortage(config).map(|shortage| format!("; {shortage}"));
+        let (machine, shortage) = (machine.unwrap_or_default(), shortage.unwrap_or_default());
+        format!("the server takes up to {}, with a full history{machine}{shortage}", plan.all)
     });
     line_of("memory", fits)
 }

@@ -25,8 +25,16 @@ pub(super) async fn readyz(State(parts): State<HttpState>) -> impl IntoResponse 
     if parts.stopping.is_cancelled() {
         return (StatusCode::SERVICE_UNAVAILABLE, STOPPING.to_owned());
     }
-    match parts.store.status().mode {
-        StoreMode::Writable => (StatusCode::OK, "ok\n".to_owned()),
+    readiness(parts.store.status().mode, parts.store.found_damage().notice())
+}
+
+/// Whether a server with such a store is ready, and what operators must know. Damage costs what stands there, and a restart helps nothing:
+/// the server stays ready for all else.
+fn readiness(mode: StoreMode, damage: Option<String>) -> (StatusCode, String) {
+    match mode {
+        StoreMode::Writable => {
+            (StatusCode::OK, damage.map_or_else(|| "ok\n".to_owned(), |damage| format!("ok, but {damage}\n")))
+        }
         StoreMode::ReadOnly { reason } | StoreMode::Taken { reason } => {
             (StatusCode::SERVICE_UNAVAILABLE, format!("the store cannot write: {reason}\n"))
         }
@@ -54,6 +62,26 @@ pub(super) async fn encoded_metrics(metrics: Arc<Metrics>, headers: &HeaderMap) 
         Ok(Ok(text)) => (StatusCode::OK, content_type, text),
         Ok(Err(_)) | Err(_) => {
             (StatusCode::INTERNAL_SERVER_ERROR, content_type, "# cannot be written\n# EOF\n".to_owned())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_with_damage_is_ready_and_says_so() {
+        let full = StoreMode::ReadOnly { reason: "full".to_owned() };
+        let damage = Some("2 damaged places found".to_owned());
+        let table = [
+            (StoreMode::Writable, None, 200, "ok\n"),
+            (StoreMode::Writable, damage.clone(), 200, "ok, but 2 damaged places found\n"),
+            (full, damage, 503, "the store cannot write: full\n"),
+        ];
+        for (mode, damage, status, text) in table {
+            let (found, said) = readiness(mode, damage);
+            assert_eq!((found.as_u16(), said.as_str()), (status, text));
         }
     }
 }

@@ -81,12 +81,8 @@ impl Retention {
         let owner = match (store::read_summary(&self.parts.store, id).await, running_since(id)) {
             (Ok(Some(summary)), _) => BlockOwner::Ended(summary.ended_unix_ms()),
             (Ok(None), Some(started)) => BlockOwner::Running(started),
-            (Ok(None), None) => BlockOwner::Unknown,
-            // the samples of this attempt stay; other attempts are processed as usual
-            (Err(error @ StoreError::Damaged { .. }), _) => {
-                tracing::error!(attempt = %id, %error, "kept the samples of an attempt with a damaged summary");
-                BlockOwner::Unknown
-            }
+            // the samples of an attempt with a damaged summary stay; other attempts are processed as usual
+            (Ok(None), None) | (Err(StoreError::Damaged { .. }), _) => BlockOwner::Unknown,
             (Err(error), _) => return Err(error.into()),
         };
         self.samples.last = Some((id.clone(), owner));

@@ -212,6 +212,25 @@ impl MemoryPlan {
         Self { history: Bytes(history), all, reason, machine: machine.cloned(), most_history }
     }
 
+    /// What to change so that a backup of the running server fits beside a full history; `None` if it fits.
+    pub(crate) fn backup_shortage(config: &Config) -> Option<String> {
+        let machine = config.machine.as_ref()?;
+        let most = bytes_for_history(machine.bytes.0, config);
+        if config.history_room().bytes as u64 <= most {
+            return None;
+        }
+        let advice = if most >= Config::MIN_HISTORY {
+            format!("set history_memory to at most {}MiB", most >> 20)
+        } else {
+            let least = bytes_without_history(config) + ANSWER_BYTES + Config::MIN_HISTORY * 2;
+            format!("give it at least {}", Bytes(least / (KERNEL_PART - 1) * KERNEL_PART))
+        };
+        Some(format!(
+            "with a full history {machine} is too little for a backup of the running server, and for statistics over all attempts: they are \
+             refused (503); {advice}, or stop the server for a backup"
+        ))
+    }
+
     /// Checks whether there is enough memory.
     /// Errors: with a full history the server would need more memory than it may use, and the kernel would kill it. The text names the
     /// needed memory, the available memory, and the setting to change.
@@ -338,6 +357,25 @@ mod tests {
         let large = Config { log_bytes: 588 * MIB, ..with(machine(300)) };
         let plan = MemoryPlan::of(&large);
         assert!(plan.check().is_ok() && plan.history == Bytes(16 * MIB), "{plan:?}");
+    }
+
+    #[test]
+    fn a_start_says_that_no_backup_will_fit() {
+        let machine = |mib| Some(MachineMemory { bytes: Bytes(mib * MIB), source: "memory.max".to_owned() });
+        let shortage = |config: &Config| MemoryPlan::backup_shortage(config);
+        for (mib, history_mib, advice) in [
+            (4096, None, None),
+            (512, None, None),
+            (512, Some(200), Some("set history_memory to at most 140MiB")),
+            (300, None, Some("give it at least 307")),
+            (308, None, None),
+        ] {
+            let history_memory = history_mib.map(|mib| Bytes(mib * MIB));
+            let said = shortage(&Config { history_memory, ..with(machine(mib)) });
+            assert_eq!(said.is_some(), advice.is_some(), "{mib}: {said:?}");
+            assert!(said.unwrap_or_default().contains(advice.unwrap_or_default()));
+        }
+        assert_eq!(shortage(&with(None)), None);
     }
 
     #[test]
