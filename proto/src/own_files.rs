@@ -8,10 +8,11 @@
 //! | a new file under a name that no other process uses | [`create_new`] fails if anything has the name, also a link |
 //! | a new file that replaces one left behind | [`create`] first removes what has the name; if that is a link, the file that it leads to stays |
 //! | a file that is replaced in one step | [`replace`] gives its name to a new file; a link is replaced too, and the file that it leads to stays |
+//! | a file that a user names for output | [`replace_named`] fails if it is a symbolic link; of a hard link, only this name gets the new file |
 //! | a file that stays (lock, witness, spool) | [`open`] and [`open_or_create`] fail if it is a symbolic link, or a file with a second name |
 //! | a directory | [`make_dir`] fails if it is a link |
 //!
-//! A path that a user names is different, because the user may mean the link: each command documents what it does with one.
+//! Links in the directories above a path are followed, because the user chose that path.
 
 use std::{
     error::Error,
@@ -99,6 +100,31 @@ pub fn replace(new: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
+/// Gives a path that a user named a new file with these bytes, in one step: the old file stays until the new one is complete. Other users
+/// may read it, as the umask allows.
+/// Errors: the name is a symbolic link or no plain file ([`LinkRefusal`]), or the directory cannot be written to.
+pub fn replace_named(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_symlink() => return Err(LinkRefusal::Symbolic.into()),
+        Ok(found) if !found.is_file() => return Err(LinkRefusal::OtherKind.into()),
+        _ => {}
+    }
+    let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
+    name.push(format!(".{}.draft", std::process::id()));
+    let draft = path.with_file_name(name);
+    // the ids of processes in containers repeat, so an earlier run may have left the name
+    drop(fs::remove_file(&draft));
+    let made = File::create_new(&draft).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&draft, path)
+    });
+    if made.is_err() {
+        drop(fs::remove_file(&draft));
+    }
+    made
+}
+
 /// Opens a file for reading and writing.
 /// Errors: the file does not exist, is a link or has another name ([`LinkRefusal`]), or cannot be opened.
 pub fn open(path: &Path) -> io::Result<File> {
@@ -179,8 +205,9 @@ mod tests {
     #[test]
     fn nothing_is_written_through_a_link() {
         type Opened = fn(&Path) -> io::Result<()>;
-        let ways: [(&str, Opened, bool); 5] = [
+        let ways: [(&str, Opened, bool); 6] = [
             ("create_new", |path| write(create_new(path)), false),
+            ("replace_named", |path| replace_named(path, b"ours"), true),
             ("create", |path| write(create(path)), true),
             ("replace", |path| replace(&path.with_extension("new"), path, b"ours"), true),
             ("open_or_create", |path| write(open_or_create(path)), false),
@@ -194,6 +221,7 @@ mod tests {
             fs::write(&other, PRECIOUS).unwrap();
             link(&other, &path);
             let done = way(&path);
+            let takes_the_name = takes_the_name && (name != "replace_named" || kind == "hard link");
             assert_eq!(done.is_ok(), takes_the_name, "{name} at a {kind}: {done:?}");
             assert_eq!(fs::read(&other).unwrap(), PRECIOUS, "{name} at a {kind}");
             assert!(!dir.path().join("nothing").try_exists().unwrap(), "{name} at a {kind}");

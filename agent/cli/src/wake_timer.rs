@@ -2,7 +2,10 @@
 //! wakes the thread up to three times for each: at the borders of its wheel, and because it wakes itself when a time is set. A timer of the
 //! kernel wakes it once.
 
-use std::{os::fd::OwnedFd, time::Duration};
+use std::{
+    os::fd::{AsRawFd, OwnedFd},
+    time::Duration,
+};
 
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
@@ -52,12 +55,13 @@ impl WakeTimer {
     }
 }
 
+/// Waits with the runtime for what a descriptor becomes readable by. `F` must own one descriptor, and never change it.
 #[expect(
     deprecated,
-    reason = "the replacement is unsafe; an OwnedFd owns its descriptor and never changes it, as that asks"
+    reason = "the replacement is unsafe, because a type could change its descriptor; those used here do not"
 )]
-fn watch(timer: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
-    AsyncFd::with_interest(timer, Interest::READABLE)
+pub(crate) fn watch<F: AsRawFd>(descriptor: F) -> std::io::Result<AsyncFd<F>> {
+    AsyncFd::with_interest(descriptor, Interest::READABLE)
 }
 
 /// Sets the timer to go off once, after `left`; false if the kernel refuses it.

@@ -29,7 +29,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const FIND_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause between two rounds over the addresses meanwhile.
 const TAKEOVER_PAUSE: Duration = Duration::from_secs(1);
-/// Most bytes of an answer: an answer with a long series is far larger than anything that an agent sends.
+/// Most bytes of an answer, for all requests: an answer with a long series is far larger than anything that an agent sends.
 const ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
 /// A connection to a server, for requests.
@@ -134,7 +134,8 @@ impl Client {
     /// Gives a ticket back.
     /// Errors: the server gave no answer, or the request was invalid.
     pub async fn close_ticket(&self, question: CloseTicketRequest) -> Result<(), QuestionFailure> {
-        let mut placement = PlacementClient::new(self.channel.clone());
+        let mut placement =
+            PlacementClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES);
         let answer = placement.close_ticket(self.to_request(question).await?).await;
         self.unwrap_answer(answer).map(drop)
     }
@@ -175,7 +176,10 @@ impl Client {
     pub async fn server(&self) -> Result<GetServerResponse, ServerUnknown> {
         let question = self.to_request(GetServerRequest {}).await;
         let question = question.map_err(|failure| ServerUnknown::Denied(failure.to_string()))?;
-        let answer = IntrospectionClient::new(self.channel.clone()).get_server(question).await;
+        let answer = IntrospectionClient::new(self.channel.clone())
+            .max_decoding_message_size(ANSWER_BYTES)
+            .get_server(question)
+            .await;
         answer.map(Response::into_inner).map_err(|status| {
             let why = failure_of(&self.server, &status).to_string();
             let is_answer =
@@ -209,7 +213,7 @@ impl Client {
     }
 
     fn predictor_client(&self) -> PredictorClient<Channel> {
-        PredictorClient::new(self.channel.clone())
+        PredictorClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
     fn stats_client(&self) -> StatsClient<Channel> {
@@ -277,9 +281,86 @@ fn is_answer_too_large(message: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        convert::Infallible,
+        future::{Ready, ready},
+        task::{Context, Poll},
+    };
+
+    use tokio::net::TcpListener;
+    use tonic::{
+        body::Body,
+        codegen::{Service, http, tokio_stream::wrappers::TcpListenerStream},
+        server::NamedService,
+        transport::Server,
+    };
     use tonic_types::{ErrorDetails, FieldViolation};
 
     use super::*;
+
+    /// A service whose answers begin as one of 80 MiB does.
+    #[derive(Clone)]
+    struct Oversized<const N: usize>;
+
+    impl<const N: usize> NamedService for Oversized<N> {
+        const NAME: &'static str = [
+            "plimsoll.v1.Predictor",
+            "plimsoll.v1.Stats",
+            "plimsoll.v1.Placement",
+            "plimsoll.v1.Introspection",
+        ][N];
+    }
+
+    impl<const N: usize> Service<http::Request<Body>> for Oversized<N> {
+        type Response = http::Response<Body>;
+        type Error = Infallible;
+        type Future = Ready<Result<Self::Response, Infallible>>;
+
+        fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _request: http::Request<Body>) -> Self::Future {
+            // not compressed, and a length of 5 << 24 bytes
+            let answer = http::Response::new(Body::new("\0\x05\0\0\0".to_owned()));
+            let (mut head, body) = answer.into_parts();
+            head.headers.insert("content-type", http::HeaderValue::from_static("application/grpc"));
+            ready(Ok(http::Response::from_parts(head, body)))
+        }
+    }
+
+    #[tokio::test]
+    async fn an_oversized_answer_names_the_address_and_ends_with_3() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = format!("http://{}", listener.local_addr().unwrap());
+        let serving = Server::builder()
+            .add_service(Oversized::<0>)
+            .add_service(Oversized::<1>)
+            .add_service(Oversized::<2>)
+            .add_service(Oversized::<3>)
+            .serve_with_incoming(TcpListenerStream::new(listener));
+        let asking = async {
+            let client = Client::connect(&server, &Trust::default()).await.unwrap();
+            let failures = [
+                client.predict(PredictRequest::default()).await.map(drop).unwrap_err(),
+                client.explain(PredictRequest::default()).await.map(drop).unwrap_err(),
+                client.should_retry(ShouldRetryRequest::default()).await.map(drop).unwrap_err(),
+                client.correct_verdict(CorrectVerdictRequest::default()).await.map(drop).unwrap_err(),
+                client.close_ticket(CloseTicketRequest::default()).await.unwrap_err(),
+                client.stats(GetStatsRequest::default()).await.map(drop).unwrap_err(),
+                client.watch().await.unwrap().next().await.map(drop).unwrap_err(),
+            ];
+            let too_large = format!("{server}: its answer is larger than 64 MiB; ask for less");
+            for failure in failures {
+                assert_eq!((failure.to_string(), failure.status()), (too_large.clone(), 3));
+            }
+            assert_eq!(client.server().await.unwrap_err(), ServerUnknown::NoAnswer(too_large));
+        };
+        tokio::select! {
+            ended = serving => panic!("the server ended: {ended:?}"),
+            () = asking => {}
+        }
+    }
 
     #[test]
     fn a_wrong_question_names_its_field() {

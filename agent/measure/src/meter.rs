@@ -77,24 +77,9 @@ impl Meter {
             tracing::debug!(%error, "cannot find the agent's cgroup");
             None
         });
-        let (way, own, limits, no_limit) = (MeterSource::Nothing, None, CgroupLimits::default(), None);
-        let (huge_pages, own_entry) =
-            (HugePages::of(kernel.path("/proc"), None), OwnEntry::find(&kernel.path("/proc")));
-        let kernel = kernel.clone();
-        let mut meter = Self {
-            source: way,
-            own_group: own,
-            moved: None,
-            huge_pages,
-            shared: None,
-            limits,
-            no_limit,
-            kernel,
-            own_entry,
-            agent,
-            limit,
-            failed: false,
-        };
+        let huge_pages = HugePages::of(kernel.path("/proc"), None);
+        let meter = Self::by(kernel, MeterSource::Nothing, CgroupLimits::default(), huge_pages);
+        let mut meter = Self { agent, limit, ..meter };
         if let Err(error) = meter.use_own(id) {
             tracing::debug!(%error, "no cgroup of its own for the build");
             meter.use_next_source();
@@ -122,21 +107,25 @@ impl Meter {
             (None, Some(tree)) => MeterSource::Tree(tree),
             (None, None) => return Ok(None),
         };
-        let (own, no_limit, agent, limit, failed) = (None, None, None, None, false);
-        Ok(Some(Self {
-            source: way,
-            own_group: own,
+        let huge_pages = HugePages::of(proc, groups.and_then(|groups| groups.huge_pages.as_ref()));
+        Ok(Some(Self::by(kernel, way, limits, huge_pages)))
+    }
+
+    fn by(kernel: &Kernel, source: MeterSource, limits: CgroupLimits, huge_pages: HugePages) -> Self {
+        Self {
+            source,
+            own_group: None,
             moved: None,
-            huge_pages: HugePages::of(proc, groups.and_then(|groups| groups.huge_pages.as_ref())),
+            huge_pages,
             shared: None,
             limits,
-            no_limit,
+            no_limit: None,
             kernel: kernel.clone(),
             own_entry: OwnEntry::find(&kernel.path("/proc")),
-            agent,
-            limit,
-            failed,
-        }))
+            agent: None,
+            limit: None,
+            failed: false,
+        }
     }
 
     fn use_own(&mut self, id: &str) -> Result<(), Error> {
@@ -323,10 +312,10 @@ impl Meter {
 
     /// Ids of the build's processes at the last reading, and the folder that shows them.
     pub fn processes(&self) -> (PathBuf, Vec<i32>) {
-        match &self.source {
-            MeterSource::Tree(tree) => tree.processes(),
-            other => (self.kernel.path("/proc"), other.visible_pids(self.own_entry)),
-        }
+        let of_tree =
+            if let MeterSource::Tree(tree) = &self.source { Some(tree.proc().to_owned()) } else { None };
+        let proc = of_tree.unwrap_or_else(|| self.kernel.path("/proc"));
+        (proc, self.source.visible_pids(self.own_entry))
     }
 
     /// Whether a reading costs more if more processes run on the machine.

@@ -261,11 +261,6 @@ impl ProcessTree {
         &self.pids
     }
 
-    /// Ids of the processes of the last reading, and the folder that shows them.
-    pub fn processes(&self) -> (PathBuf, Vec<i32>) {
-        (self.proc.clone(), self.pids.clone())
-    }
-
     fn own_waited_ticks(&self) -> ProcResult<u64> {
         Ok(waited(&self.open_process(self.root_pid)?.stat()?))
     }

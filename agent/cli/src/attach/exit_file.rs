@@ -2,14 +2,12 @@
 //! `$?`.
 
 use std::{
-    fs::OpenOptions,
-    io::{self, Read as _},
-    os::unix::fs::OpenOptionsExt as _,
+    io::ErrorKind,
     path::{Path, PathBuf},
 };
 
+use plimsoll_measure::kernel;
 use plimsoll_proto::v1::Exit;
-use rustix::fs::OFlags;
 
 /// Bytes to read: an exit status, a line break, and some more that do not matter.
 const READ_BYTES: u64 = 16;
@@ -33,28 +31,18 @@ impl ExitFile {
     /// Reads the file; `None` while there is no regular file. The build has ended even if the file has no
     /// status.
     pub(super) fn read(&self) -> Option<SeenEnd> {
-        let exit = match self.text() {
-            Ok(text) => status(&text?),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        let exit = match kernel::read_regular(&self.0, READ_BYTES) {
+            Ok(text) => status(&String::from_utf8_lossy(&text)),
+            // it is not there, or no regular file
+            Err(error) if [ErrorKind::NotFound, ErrorKind::InvalidInput].contains(&error.kind()) => {
+                return None;
+            }
             Err(error) => {
                 tracing::warn!(%error, file = %self.0.display(), "cannot read the exit file");
                 None
             }
         };
         Some(SeenEnd { seen_how: "its exit file is there", exit })
-    }
-
-    /// Opens without waiting, because the open of a FIFO would wait for a writer. `None` if this is no regular
-    /// file.
-    fn text(&self) -> io::Result<Option<String>> {
-        let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
-        let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(&self.0)?;
-        if !file.metadata()?.is_file() {
-            return Ok(None);
-        }
-        let mut text = String::new();
-        file.take(READ_BYTES).read_to_string(&mut text)?;
-        Ok(Some(text))
     }
 }
 

@@ -20,7 +20,7 @@ use rustix::{
     process::{Pid, PidfdFlags, pidfd_open},
 };
 use tokio::{
-    io::{Interest, unix::AsyncFd},
+    io::unix::AsyncFd,
     select,
     time::{Instant, sleep_until},
 };
@@ -31,6 +31,7 @@ use super::{
     host_view::HostView,
     process::Process,
 };
+use crate::wake_timer::watch;
 
 /// Interval at which the end of a build is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -73,7 +74,7 @@ impl EndWatch {
             (None, Some((group, _identity))) if group.version == CgroupVersion::V2 => open_events(group),
             _other => Err(io::ErrorKind::Unsupported.into()),
         };
-        let event = descriptor.and_then(listen_to);
+        let event = descriptor.and_then(watch);
         if let Err(error) = &event {
             tracing::debug!(%error, "the end of the build is polled for");
         }
@@ -153,14 +154,6 @@ fn open_events(group: &Cgroup) -> io::Result<OwnedFd> {
     let descriptor = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC)?;
     inotify::add_watch(&descriptor, group.dir.join("cgroup.events"), inotify::WatchFlags::MODIFY)?;
     Ok(descriptor)
-}
-
-#[expect(
-    deprecated,
-    reason = "the replacement is unsafe; an OwnedFd owns its descriptor and never changes it, as that asks"
-)]
-fn listen_to(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    AsyncFd::with_interest(descriptor, Interest::READABLE)
 }
 
 /// Waits for a kernel event. A pidfd stays readable after its process has ended, so it is used only once.

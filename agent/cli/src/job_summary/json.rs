@@ -1,20 +1,24 @@
 //! Writes the report for programs: a file with one JSON object, with the names and units of the wire.
 //!
-//! A symbolic link at the path is followed: its target is replaced, and the link stays. If a file has several
-//! hard links, it is replaced under this name only.
+//! A symbolic link at the path is refused, except for those of the system to open files, such as `/dev/stderr`. If a file has several hard
+//! links, it is replaced under this name only.
 
 use std::{
     fs::{self, File},
-    io::{self, Write as _},
+    io,
     os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
-    path::{Path, PathBuf},
+    path::Path,
     time::Duration,
 };
 
 use nix::fcntl::OFlag;
-use plimsoll_proto::json::{ToJson, Word as _};
+use plimsoll_proto::{
+    json::{ToJson, Word as _},
+    own_files,
+};
 use rustix::{
     fs::fstat,
+    io::Errno,
     stdio::{stderr, stdout},
 };
 use serde_json::{Value, json};
@@ -22,26 +26,37 @@ use serde_json::{Value, json};
 use super::{BuildFacts, MeasurementEnd, advice};
 use crate::{ask::json::for_programs, standard_error};
 
-/// Most symbolic links that are followed; the kernel has the same limit (`path_resolution(7)`).
-const MAX_LINKS: usize = 40;
 /// How long to wait for a pipe or a terminal to accept the report.
 const TARGET_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Writes the report. A regular file is replaced atomically. A pipe, a device, or a file that this process already writes to
-/// (`/dev/stderr`) is written to directly.
-/// Errors: the directory cannot be written to, the pipe has no reader, or the target is a directory.
+/// Writes the report. A regular file is replaced atomically. A pipe, a device, or an open file (one that this process already writes to,
+/// `/dev/stderr`) is written to directly.
+/// Errors: the path is a symbolic link, the directory cannot be written to, the pipe has no reader, or the target is a directory.
 pub(crate) fn write(facts: &BuildFacts, path: &Path) -> io::Result<()> {
     let text = format!("{:#}\n", report_json(facts));
+    let names_open_file = names_open_file(path);
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-        Ok(found) if !found.is_file() || is_stream_of_ours(&found) => {
-            let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-            let target = File::options().append(true).custom_flags(flags.bits()).open(path)?;
+        Ok(found) if names_open_file || !found.is_file() || is_stream_of_ours(&found) => {
+            let follow = if names_open_file { OFlag::empty() } else { OFlag::O_NOFOLLOW };
+            let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY | follow;
+            let target = File::options().append(true).custom_flags(flags.bits()).open(path);
+            let target = target.map_err(|error| match error.raw_os_error() {
+                Some(code) if code == Errno::LOOP.raw_os_error() => own_files::LinkRefusal::Symbolic.into(),
+                _ => error,
+            })?;
             standard_error::write_within(&target, text.as_bytes(), TARGET_PATIENCE)
                 .map_err(|unwritten| unwritten.error)
         }
-        _ => replace_file(&resolve_links(path)?, &text),
+        _ => own_files::replace_named(path, text.as_bytes()),
     }
+}
+
+/// Whether the path is one of the system's links to open files and devices: `/dev/stderr`, `/dev/fd/3`, `/proc/self/fd/3`. Other programs
+/// cannot make links there.
+fn names_open_file(path: &Path) -> bool {
+    let dir = path.parent().and_then(|dir| fs::canonicalize(dir).ok());
+    dir.is_some_and(|dir| dir == Path::new("/dev") || dir.starts_with("/proc"))
 }
 
 /// Whether a file is this process's standard output or standard error. Such a file must not be replaced,
@@ -51,34 +66,6 @@ fn is_stream_of_ours(found: &fs::Metadata) -> bool {
         .into_iter()
         .filter_map(|stream| fstat(stream).ok())
         .any(|stream| (stream.st_dev, stream.st_ino) == (found.dev(), found.ino()))
-}
-
-/// The path that a symbolic link leads to, even if no file is there yet. The user made the link on purpose, so
-/// it stays.
-fn resolve_links(path: &Path) -> io::Result<PathBuf> {
-    let mut path = path.to_owned();
-    for _link in 0..MAX_LINKS {
-        match fs::read_link(&path) {
-            Ok(next) => path = path.with_file_name("").join(next),
-            Err(_no_link) => return Ok(path),
-        }
-    }
-    Err(io::Error::other("too many links"))
-}
-
-fn replace_file(path: &Path, text: &str) -> io::Result<()> {
-    let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
-    name.push(format!(".{}.draft", std::process::id()));
-    let draft = path.with_file_name(name);
-    let made = File::create_new(&draft).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&draft, path)
-    });
-    if made.is_err() {
-        drop(fs::remove_file(&draft));
-    }
-    made
 }
 
 /// For a build that the agent did not start, if its exit status is unknown: how its end was noticed.
@@ -128,7 +115,7 @@ fn report_json(facts: &BuildFacts) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::fmt::Write as _;
+    use std::{fmt::Write as _, os::fd::AsRawFd as _};
 
     use plimsoll_proto::fixtures::{Fill, assert_pinned, message};
 
@@ -154,34 +141,36 @@ mod tests {
     #[test]
     fn what_is_no_file_is_written_into_and_stays() {
         let dir = tempfile::tempdir().unwrap();
-        let (fifo, link) = (dir.path().join("fifo"), dir.path().join("link"));
+        let fifo = dir.path().join("fifo");
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        std::os::unix::fs::symlink("fifo", &link).unwrap();
-        assert!(write(&BuildFacts::default(), &link).is_err(), "the pipe has no reader");
+        assert!(write(&BuildFacts::default(), &fifo).is_err(), "the pipe has no reader");
         let flags = OFlag::O_NONBLOCK.bits();
         let mut reader = File::options().read(true).custom_flags(flags).open(&fifo).unwrap();
-        for target in [&fifo, &link] {
+        let by_number = format!("/proc/self/fd/{}", reader.as_raw_fd()).into();
+        for target in [&fifo, &by_number] {
             write(&BuildFacts { attempt: "job-7".to_owned(), ..BuildFacts::default() }, target).unwrap();
             let mut bytes = [0; 4096];
             let read = io::Read::read(&mut reader, &mut bytes).unwrap();
             let read: Value = serde_json::from_slice(&bytes[..read]).unwrap();
             assert_eq!(read["attempt"], "job-7");
         }
-        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert!(!fs::metadata(&fifo).unwrap().is_file());
     }
 
     #[test]
-    fn a_link_to_a_file_stays_and_the_file_is_replaced() {
+    fn a_link_is_refused_and_its_target_untouched() {
         let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join("there")).unwrap();
         let link = dir.path().join("link");
-        std::os::unix::fs::symlink("there/report.json", &link).unwrap();
-        for _absent_then_present in 0..2 {
-            write(&BuildFacts::default(), &link).unwrap();
-            assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-            assert!(fs::read_to_string(dir.path().join("there/report.json")).unwrap().contains("totals"));
+        fs::write(dir.path().join("other"), "of another program").unwrap();
+        nix::unistd::mkfifo(&dir.path().join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        for target in ["other", "absent", "pipe", "/dev/null"] {
+            std::os::unix::fs::symlink(target, &link).unwrap();
+            let refused = write(&BuildFacts::default(), &link).unwrap_err();
+            assert!(refused.to_string().starts_with("it is a symbolic link"), "{target}: {refused}");
+            fs::remove_file(&link).unwrap();
         }
+        assert_eq!(fs::read(dir.path().join("other")).unwrap(), b"of another program");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 
     #[test]

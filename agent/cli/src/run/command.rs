@@ -29,7 +29,7 @@ use tokio::signal::unix::{self, SignalKind};
 
 use super::{
     end_requests::STOPPING,
-    unmeasured::{note_start, script_path},
+    unmeasured::{SHELL, note_start, under_shell},
 };
 use crate::{key::TOKEN_VARIABLE, output::Output};
 
@@ -89,17 +89,12 @@ pub(super) fn start(
     if let Some(output) = output {
         output.connect(&mut files)?;
     }
-    let started = match posix_spawnp(name, &files, &attributes, &arguments, &environment) {
-        // a script without a #! line is run by the shell, as execvp does it
-        Err(Errno::ENOEXEC) => {
-            let file = to_c_string(script_path(OsStr::from_bytes(name.as_bytes())).as_os_str())?;
-            let others = arguments.into_iter().skip(1);
-            let script: Vec<CString> = [c"/bin/sh".to_owned(), file].into_iter().chain(others).collect();
-            posix_spawnp(c"/bin/sh", &files, &attributes, &script, &environment)
+    match posix_spawnp(name, &files, &attributes, &arguments, &environment) {
+        Err(Errno::ENOEXEC) if name.as_bytes() != SHELL.as_bytes() => {
+            start(&under_shell(command), variables, mask, output)
         }
-        result => result,
-    };
-    started.inspect(|_pid| note_start())
+        started => started.inspect(|_pid| note_start()),
+    }
 }
 
 fn to_c_string(text: &OsStr) -> Result<CString, Errno> {

@@ -28,6 +28,7 @@ use rustix_libc_wrappers::process::SignalExt as _;
 use tokio::io::unix::AsyncFd;
 
 use super::{end_requests::STOPPING, witness::Witness};
+use crate::wake_timer::watch;
 
 /// Signals that do nothing by default (signal(7)), or continue a process.
 const WITHOUT_EFFECT: [AnySignal; 3] = [AnySignal::WINCH, AnySignal::URG, AnySignal::CONT];
@@ -88,7 +89,7 @@ impl Signals {
         let original_mask = mask.thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
         let fd = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
             .map_err(io::Error::from)
-            .and_then(watch_signals);
+            .and_then(watch);
         if fd.is_err() {
             original_mask.thread_set_mask()?;
         }
@@ -218,14 +219,6 @@ fn ignored_by(pid: &str) -> Option<u64> {
 /// Whether a set of signals has this one; bit n - 1 is signal n.
 fn contains(set: u64, signal: AnySignal) -> bool {
     set >> signal.as_raw().saturating_sub(1) & 1 == 1
-}
-
-#[expect(
-    deprecated,
-    reason = "the replacement is unsafe; a SignalFd owns its descriptor and never changes it, as that asks"
-)]
-fn watch_signals(fd: SignalFd) -> io::Result<AsyncFd<SignalFd>> {
-    AsyncFd::new(fd)
 }
 
 #[cfg(test)]

@@ -114,13 +114,14 @@ fn command_of(arguments: impl Iterator<Item = OsString>) -> Option<Vec<OsString>
 /// Runs a command in place of this process, and says why. Returns the exit code if the command cannot be run.
 pub(super) fn run_instead(command: &[OsString], why: &str) -> u8 {
     write_line(&format!("plimsoll: the build runs without being measured: {why}"));
-    let Some((name, arguments)) = command.split_first() else { return 127 };
-    let execute = |program: &OsStr, script: Option<PathBuf>| {
-        Command::new(program).args(script).args(arguments).env_remove(TOKEN_VARIABLE).exec()
+    let Some(name) = command.first() else { return 127 };
+    let execute = |command: &[OsString]| {
+        let mut words = command.iter();
+        Command::new(words.next().unwrap_or(name)).args(words).env_remove(TOKEN_VARIABLE).exec()
     };
-    let mut error = execute(name, None);
+    let mut error = execute(command);
     if error.raw_os_error() == Some(nix::libc::ENOEXEC) {
-        error = execute(OsStr::new("/bin/sh"), Some(script_path(name)));
+        error = execute(&under_shell(command));
     }
     write_line(&format!("plimsoll: cannot run '{}': {error}", name.display()));
     exit_code_of(Errno::from_raw(error.raw_os_error().unwrap_or(0)))
@@ -131,8 +132,17 @@ pub(super) fn exit_code_of(error: Errno) -> u8 {
     if error == Errno::ENOENT { 127 } else { 126 }
 }
 
-/// The file that `execvp` executes for this name. To be called if the kernel found no format in it.
-pub(super) fn script_path(name: &OsStr) -> PathBuf {
+/// The shell that runs scripts without a `#!` line.
+pub(super) const SHELL: &str = "/bin/sh";
+
+/// The command as `execvp` executes it if the kernel found no format in its file: the shell runs a script without a `#!` line.
+pub(super) fn under_shell(command: &[OsString]) -> Vec<OsString> {
+    let file = command.first().map(|name| script_path(name).into_os_string());
+    std::iter::once(SHELL.into()).chain(file).chain(command.iter().skip(1).cloned()).collect()
+}
+
+/// The file that `execvp` executes for this name.
+fn script_path(name: &OsStr) -> PathBuf {
     if name.as_encoded_bytes().contains(&b'/') {
         return name.into();
     }
