@@ -28,15 +28,15 @@ const LINE_BYTES: usize = 4 << 10;
 static LOOKS_LIKE_ERROR: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?-u)(?:^|[^A-Za-z0-9_/.-])(?i:error|fatal|fail(?:ed|ure|s)?|killed|out of memory|memory|cannot|can't|could not|couldn't|unable to|denied|refused",
-        r"|timed out|timeout|exception|panic|abort|aborted|no space|not found|no such|unexpected|exceeded|signal|unavailable|reset by|lost|oom",
+        r"|timed out|time-?out|exception|panic|panicked|abort|aborted|no space|not found|no such|unexpected|exceeded|signal|unavailable|reset by|lost|oom",
         r"|exhausted|corrupt|preempted|evicted|cancell?(?:ed|ing)|undefined|no rule|missing|mismatch(?:ed)?|conflicts?|too many|overflowed|truncated",
         r"|incorrect|invalid|interrupted|interrupt|unreachable|unresolved|required|requires|not (?:be|have|in|met|match|permitted|allowed|authorized|installed|available|satisfied)",
         r"|doesn't|don't|does not|do not|did not|has no|no (?:matching|healthy)|expired|superseded|deleted unexpectedly|shutdown|shutting down|not ready|stopped hearing",
         r"|low on resource|had condition|exceeds|longer than the|larger than|over its|read-only file system|status(?: code)?:? [45][0-9][0-9]|(?:exit|status|with) code:? -?[1-9][0-9]*",
-        r"|is not|are not|closed (?:the )?connection|connection closed|not signed|needs [0-9.]+ ?[KMG]B more|more space|is currently busy|already reached|is down|unauthorized",
+        r"|is not|are not|not agreed|no suitable|unbound|bug report|closed (?:the )?connection|connection closed|not signed|needs [0-9.]+ ?[KMG]B more|more space|is currently busy|already reached|is down|unauthorized",
         r"|verify|is needed by|killed:? [0-9]+|segmentation fault|crashed|stop|needed|not all|no more|is full|unresponsive|reached|no longer|tainted|locked|(?:un|de)registered",
         r"|disappeared|disconnected|last contact|interruption|permitted|timed_out|(?:was|been) deleted|at 100 ?%|heard from|rebooted|heartbeats?|reclaimed|drained|preemptible",
-        r"|more than its|more (?:recent|memory than)|no (?:progress|output|activity)|closed the|answered [45][0-9][0-9]|shorter than|seats|(?:ended|stopped) by|holds the lock|used (?:up )?all|lacks|ran out of|on request)(?:[^A-Za-z0-9_/.-]|\.\s|[.:]?$|: )|[a-z](?:Error|Exception|Failure|Disconnected|BadZipFile)\b",
+        r"|more than its|more (?:recent|memory than)|no (?:progress|output|activity)|closed the|answered [45][0-9][0-9]|shorter than|seats|(?:ended|stopped) by|holds the lock|used (?:up )?all|lacks|ran out of|on request)(?:[^A-Za-z0-9_/.-]|\.\s|[.:]?$|: )|[a-z](?:Error|Exception|Failure|Disconnected|BadZipFile|OutOfMemory)\b",
         r"|\bE[A-Z]{4,12}\b|\bSSL_ERROR|bad_alloc|oom-killer|OOM_?Killed|OUT_OF_ME|NoExecute|spot/instance-action|e3b0c44298fc1c14|da39a3ee5e6b4b0d|d41d8cd98f00b204|cf83e1357eefb8bd|^! [A-Z]|^e: |^-- [A-Z][A-Z ]+ -{3}|^See <|\*\*\* "
     ))
     .ok()

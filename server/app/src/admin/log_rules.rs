@@ -6,14 +6,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 use clap::Args;
 use plimsoll_core::{
     domain::{AttemptId, Evidence, LogPlace},
     mask,
     retry::{FiredRule, LogExplanation, LogRules, RuleRecord, check_files, explain},
 };
-use plimsoll_lab::classify::{InputLine, InputLines, LabelledFailure, learn};
 use plimsoll_proto::{figures, limits, log_excerpt::LogExcerpt, reasons, shown::clean};
 use serde::{Deserialize, Serialize};
 
@@ -41,15 +40,6 @@ pub(super) struct Explain {
 pub(super) struct Check {
     /// A directory as --rules-dir names it [default: that of --rules-dir].
     dir: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = examples_text(&["rules learn failures.jsonl >words.toml"]))]
-pub(super) struct Learn {
-    /// Failures as `classify` reads them, each with a cause, and with retry (helps, if it passed unchanged) and ecosystem (the tool) where
-    /// they are known.
-    #[arg(required = true)]
-    files: Vec<PathBuf>,
 }
 
 /// The explanation as JSON, for programs.
@@ -132,28 +122,6 @@ impl Explain {
             Output::Json => serde_json::to_string(&explain_answer(&explained))? + "\n",
         };
         stdout().write_all(text.as_bytes()).context("standard output")
-    }
-}
-
-impl Learn {
-    /// # Errors
-    /// A file cannot be read, a line is no failure, or there are too few of them.
-    pub(super) fn run(&self) -> anyhow::Result<()> {
-        let mut failures = Vec::new();
-        for file in &self.files {
-            let name = file.display();
-            let opened = File::open(file).with_context(|| format!("{name} cannot be read"))?;
-            for line in
-                InputLines::open(Box::new(opened)).with_context(|| format!("{name} cannot be read"))?
-            {
-                let InputLine { number, failure } = line.with_context(|| format!("{name} cannot be read"))?;
-                let failure = failure.map_err(|wrong| anyhow!("{name}: line {number} {wrong}"))?;
-                failures.extend(LabelledFailure::of(failure));
-            }
-        }
-        let learnt = learn(&failures).map_err(|wrong| anyhow!(wrong))?;
-        print_note(learnt.quality);
-        write!(stdout(), "{learnt}").context("standard output")
     }
 }
 

@@ -32,8 +32,6 @@ enum RulesCommand {
     Explain(log_rules::Explain),
     /// Checks a directory of rules for lines of logs: examples, sizes, names, and rules that never decide.
     Check(log_rules::Check),
-    /// Learns from labelled failures how strongly general words indicate a cause, and prints the table of the program.
-    Learn(log_rules::Learn),
 }
 
 #[derive(Debug, Args)]
@@ -108,7 +106,6 @@ impl Rules {
             RulesCommand::Test(test) => test.run(config),
             RulesCommand::Explain(explain) => explain.run(config),
             RulesCommand::Check(check) => check.run(config),
-            RulesCommand::Learn(learn) => learn.run(),
         }
     }
 }

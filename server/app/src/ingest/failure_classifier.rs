@@ -120,8 +120,7 @@ impl FailureClassifier {
     /// A caller's report, with its log matched by the rules in force. Takes as long as
     /// [`Self::with_finding`].
     pub(crate) fn reported(&self, asked: &Evidence) -> ReportedEvidence {
-        let here = |rule: &str| self.rule_record(rule, project_of(asked));
-        retry::reported(asked, &self.0.kept.in_force_now().rules, &here)
+        retry::reported(asked, &self.0.kept.in_force_now().rules)
     }
 
     /// Classifies a failure. Fast if the evidence has no log.

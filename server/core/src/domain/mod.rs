@@ -65,7 +65,7 @@ pub use prediction::{
     Basis, KNOWN_CONFIDENCE, LowerBound, PoolAssignment, Prediction, Quantity, Rung, UsedAttempt,
 };
 pub use progress::SampleAccumulator;
-pub use reported::{LogOrder, LogPlace, MatchedLine, ReportedEvidence, RootLine, WeighedWords};
+pub use reported::{LogOrder, LogPlace, MatchedLine, ReportedEvidence, RootLine};
 pub use reported_outcome::{JobStatus, ReportedOutcome};
 pub use reporter::Reporter;
 pub use reporter::matches_pattern;

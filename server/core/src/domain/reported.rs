@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Cause, Exit, Key, Millis};
+use super::{Cause, Exit, Key, Millis};
 
 /// What callers reported about an ended attempt. Empty lists and `None` mean that nothing was reported.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -41,9 +41,6 @@ pub struct ReportedEvidence {
     /// The first line of the log that names an error, if no rule matches a line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_words: Option<String>,
-    /// The kind of failure that the words of the log indicate, if no rule names a cause.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub weighed: Option<WeighedWords>,
     /// Whether the CI runner's last line in the log reports that the build's container was killed for memory.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub runner_says_oom: bool,
@@ -59,36 +56,6 @@ pub struct ReportedEvidence {
     /// Time limit of the attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_limit: Option<Millis>,
-}
-
-/// The kinds of failure that the general words of a log indicate, in thousandths, so that equal evidence is stored equal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct WeighedWords {
-    passes: u16,
-    own: u16,
-    outside: u16,
-    memory: u16,
-}
-
-impl WeighedWords {
-    /// Of the chance that the build passes when it is run again unchanged, and of the shares of a fault of the build itself, one outside,
-    /// and memory; each from 0 to 1.
-    pub(crate) fn of(passes: f64, [own, outside, memory]: [f64; 3]) -> Self {
-        let thousandths = |share: f64| Bytes::from_f64((share.clamp(0.0, 1.0) * 1000.0).round()).0;
-        let [passes, own, outside, memory] =
-            [passes, own, outside, memory].map(|share| u16::try_from(thousandths(share)).unwrap_or(1000));
-        Self { passes, own, outside, memory }
-    }
-
-    /// The chance that the build passes when it is run again unchanged, 0 to 1.
-    pub fn pass_chance(self) -> f64 {
-        f64::from(self.passes) / 1000.0
-    }
-
-    /// The shares of a fault of the build itself, one outside, and memory; each from 0 to 1.
-    pub fn shares(self) -> [f64; 3] {
-        [self.own, self.outside, self.memory].map(|share| f64::from(share) / 1000.0)
-    }
 }
 
 /// A line of a log that matches a rule.

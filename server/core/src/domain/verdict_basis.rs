@@ -7,7 +7,7 @@ use super::{Cause, EvidenceSource, Key, Outcome, ReportedEvidence, Reporter, Sum
 /// A rule whose line decided the cause, or would have if the rule were not silenced here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MatchedRule {
-    /// Id of the rule; of general words `words/` and the cause. At most 64 bytes.
+    /// Id of the rule, at most 64 bytes.
     pub rule: String,
     /// The cause that it named.
     pub cause: Cause,

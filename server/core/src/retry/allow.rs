@@ -65,14 +65,6 @@ pub(super) fn allow(
             if failure.repeated == 1 { "once".to_owned() } else { format!("{} times", failure.repeated) };
         return no(format!("the same failure was seen {times} before at this commit or in this job"));
     }
-    if let Some(chance) =
-        failure.finding.pass_chance.filter(|chance| unproven && *chance < policy.least_chance)
-    {
-        let [chance, least] = [chance, policy.least_chance].map(figures::percent);
-        return no(format!(
-            "failures with such words pass again in {chance} of cases, and retry_least_chance is {least}"
-        ));
-    }
     let measured =
         remedy.action == Action::AsIs && failure.retry_success.tried > 0 && failure.terms.counts_in_budget;
     let pays = failure.retry_success.rate() > policy.least_chance;

@@ -15,13 +15,13 @@ use super::{
     reported::{reported, rule_matches},
     rule::OutOfMemorySign,
     rule_match::RuleMatch,
-    rule_records::{self, MAX_MATCHED_RULES, RuleRecord, RuleRecords, no_records, of_words},
+    rule_records::{self, MAX_MATCHED_RULES, RuleRecord, RuleRecords, no_records},
     rules::LogRules,
     signature,
 };
 use crate::domain::{
-    Cause, Evidence, EvidenceLine, EvidenceSource, Exit, LogOrder, MatchedRule, Outcome, RecordedCause,
-    ReportedEvidence, Summary, WeighedWords,
+    Cause, Evidence, EvidenceLine, EvidenceSource, Exit, MatchedRule, Outcome, RecordedCause,
+    ReportedEvidence, Summary,
 };
 
 /// Change of the confidence for each clue after the first: up if it agrees, down if it does not.
@@ -39,7 +39,7 @@ pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
 /// Like [`classify`]; a rule that is unreliable by the records `here` names no cause; the next clue decides.
 pub fn classify_with_records(evidence: &Evidence, rules: &LogRules, here: RuleRecords<'_>) -> Finding {
     let mut joined = evidence.reported.clone();
-    join(&mut joined, &reported(evidence, rules, here));
+    join(&mut joined, &reported(evidence, rules));
     let mut silenced: Vec<(MatchedRule, RuleRecord)> = Vec::new();
     loop {
         let mut finding = classify_ignoring(evidence, rules, &joined, &silenced);
@@ -97,32 +97,19 @@ fn classify_ignoring(
     found.extend(logged);
     found.extend(ended_after);
     found.extend(unknown);
-    let is_passed_over =
-        |clue: &Clue| clues::hit_of(&hits, &clue.text).is_some_and(|hit| hit.log_order == LogOrder::Overcome);
     for clue in found.iter_mut().filter(|clue| is_silenced(&clue.rule)) {
         (clue.cause, clue.weak) = (None, true);
-    }
-    let names_cause =
-        |clue: &Clue| clue.cause.is_some_and(|cause| cause != Cause::Unknown) && !is_passed_over(clue);
-    let weighed = joined.weighed.filter(|weighed| !is_silenced(&of_words(weighed.cause())));
-    let weighed = weighed.filter(|_| !found.iter().any(names_cause));
-    if let Some(weighed) = weighed {
-        let line = joined.last_words.as_deref().or(joined.first_words.as_deref());
-        let first_of_log =
-            found.iter().position(|clue| clue.source == EvidenceSource::Log).unwrap_or(found.len());
-        found.splice(first_of_log..first_of_log, clues::words_clue(weighed, line));
     }
     // the cause in the summary comes second, because an earlier verdict may have replaced it
     let recorded = evidence.recorded.or_else(|| measured.and_then(RecordedCause::of));
     add_recorded(&mut found, recorded);
-    let pass_chance = weighed.map(WeighedWords::pass_chance);
-    let finding = Finding { log_unread: is_log_unread(joined), pass_chance, ..decide_cause(&found) };
+    let finding = Finding { log_unread: is_log_unread(joined), ..decide_cause(&found) };
     let finding = lowered_by_failed_test(finding, &hits);
     with_first_line(finding, joined, &hits)
 }
 
-/// Whether the log says better than the exit why the build ended. A signal says that it was killed, and a line may say for what;
-/// schedulers interrupt what is over its limit, which then was not canceled.
+/// Whether the log says better than the exit why the build ended. A signal says that it was killed, and a line may say for what; a program
+/// that aborts itself may say why; schedulers interrupt what is over its limit, which then was not canceled.
 fn log_says_why(ended: Option<&Clue>, hits: &[RuleMatch<'_>], is_silenced: &impl Fn(&str) -> bool) -> bool {
     let Some(ended) = ended else { return false };
     let speaks = |hit: &&RuleMatch<'_>| {
@@ -132,7 +119,11 @@ fn log_says_why(ended: Option<&Clue>, hits: &[RuleMatch<'_>], is_silenced: &impl
         cause if cause.is_memory() => {
             (ended.weak || ended.cause == Some(Cause::Canceled)) && !hit.rule.summary
         }
-        cause => cause == Cause::Timeout && ended.cause == Some(Cause::Canceled),
+        Cause::Timeout | Cause::Infra => {
+            let may_be_for_time = hit.rule.cause == Cause::Timeout && ended.cause == Some(Cause::Canceled);
+            may_be_for_time || (ended.weak && ended.cause == Some(Cause::Deterministic))
+        }
+        _ => false,
     })
 }
 
@@ -285,7 +276,6 @@ fn not_failed_finding(measured: Option<&Summary>) -> Finding {
         failure_line: None,
         root: None,
         own_failure: None,
-        pass_chance: None,
         own_is_test: false,
         by_rules: None,
         spoken: Vec::new(),
@@ -332,7 +322,6 @@ fn decide_cause(found: &[Clue]) -> Finding {
         failure_line: None,
         root: None,
         own_failure,
-        pass_chance: None,
         own_is_test: false,
         by_rules: None,
         spoken,

@@ -8,11 +8,9 @@ use super::{
     finding::Clue,
     rule::OutOfMemorySign,
     rule_match::RuleMatch,
-    rule_records,
 };
 use crate::domain::{
     Cause, EvidenceSource as Source, Exit, LogOrder, Millis, OomOrigin, Outcome, RecordedCause, Summary,
-    WeighedWords,
 };
 
 /// Failed memory charges a second above which a build is starved: the geometric mean of 110/s (healthy at its limit) and 88,000/s (the
@@ -24,9 +22,6 @@ const STARVED_ALONE_RATE: f64 = 30_000.0;
 /// Share of the limit above which the need counts as near the limit: starved builds used 92 to 94 % of it (the rest is the compiler's own
 /// code, which is read again and again).
 const NEAR_LIMIT_SHARE: f64 = 0.9;
-
-/// Most confidence in a cause that only general words indicate.
-const WORDS_CONFIDENCE: f64 = 0.6;
 
 /// Share of its time that a build was starved, above which starvation is the cause. This is a judgement: a build that lost a fifth of its
 /// time at its limit would have progressed further with more memory; measured starved builds lost nearly all of it.
@@ -49,15 +44,6 @@ pub(super) fn make_clue(source: Source, cause: Cause, confidence: f64, text: imp
         mend: None,
         rule: String::new(),
     }
-}
-
-/// The clue of the general words of a log, if they indicate a cause. `line`: the last of the lines that they come from.
-pub(super) fn words_clue(weighed: WeighedWords, line: Option<&str>) -> Option<Clue> {
-    let cause = weighed.cause();
-    let share = weighed.shares().into_iter().fold(0.0, f64::max);
-    let text = format!("general words: {}", line.unwrap_or("the end of the log"));
-    let clue = make_clue(Source::Log, cause, share.min(WORDS_CONFIDENCE), text);
-    (cause != Cause::Unknown).then(|| Clue { weak: true, rule: rule_records::of_words(cause), ..clue })
 }
 
 pub(super) fn as_weak(clue: Clue) -> Clue {
@@ -257,7 +243,10 @@ pub(super) fn log_clues(hits: &[RuleMatch<'_>], measured: Option<&Summary>) -> V
     let is_alone = |hit: &RuleMatch<'_>| may_be_overcome(hit.rule) && hit.log_order == LogOrder::Alone;
     let has_fault = hits.iter().any(is_alone);
     let follows = |hit: &RuleMatch<'_>| {
-        has_fault && !hit.rule.own && [&hit.line, &hit.first_line].iter().all(|line| may_follow(line))
+        has_fault
+            && !hit.rule.own
+            && !hit.rule.answered
+            && [&hit.line, &hit.first_line].iter().all(|line| may_follow(line))
     };
     let is_own = |hit: &RuleMatch<'_>| hit.rule.cause == Cause::Deterministic && !hit.rule.weak;
     let mut once: Vec<&RuleMatch<'_>> = Vec::new();
@@ -277,11 +266,13 @@ pub(super) fn log_clues(hits: &[RuleMatch<'_>], measured: Option<&Summary>) -> V
 /// about the machine and about memory come first.
 pub(super) fn rank_hit(hit: &RuleMatch<'_>) -> u8 {
     match (hit.rule.cause, hit.rule.weak) {
-        _ if is_overcome(hit) => 5,
+        _ if is_overcome(hit) => 6,
         // what says why comes before what says only that something failed
-        (Cause::Unknown, true) => 4,
-        (Cause::Deterministic, true) if hit.rule.summary => 4,
-        (_, true) => 3,
+        (Cause::Unknown, true) => 5,
+        (Cause::Deterministic, true) if hit.rule.summary => 5,
+        // an answer explains why something could not be fetched, and a worker that went away why its tests failed
+        (_, true) if hit.rule.answered || hit.rule.cause == Cause::Flaky => 3,
+        (_, true) => 4,
         _ if hit.rule.place => 0,
         (Cause::Oom | Cause::ToolOom, _) => 1,
         _ => 2,

@@ -56,7 +56,7 @@ pub struct FiredRule {
 pub fn explain(log: &str, rules: &LogRules, here: RuleRecords<'_>) -> LogExplanation {
     let evidence = Evidence { log_tail: log.to_owned(), ..Evidence::about(AttemptId::unnamed()) };
     let finding = classify_with_records(&evidence, rules, here);
-    let (mut known, _gone) = rule_matches(&reported(&evidence, rules, here), rules);
+    let (mut known, _gone) = rule_matches(&reported(&evidence, rules), rules);
     known.sort_by_key(clues::rank_hit);
     let winner = signature::best_line(&finding).and_then(|line| clues::hit_of(&known, line));
     let winner = winner.filter(|winner| here(&winner.rule.id).is_reliable());

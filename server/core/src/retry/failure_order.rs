@@ -4,44 +4,48 @@
 //! |---|---|
 //! | no other failure, or one that may follow from a failed download | is the cause |
 //! | the fault, then another failure of the build itself | was overcome: the build went on, and its own failure counts |
+//! | the fault, then an answer of the other side | was overcome: the other side was reached |
 //! | a failure of the build, then the fault | came last and is the cause |
 //! | a failure of the build, a tool's report that it failed, then the fault | came after the end: the build's own failure counts |
 //! | the fault, then rpmbuild begins a phase, then a failure of any kind | was overcome: rpmbuild ends at the first phase that fails |
 //!
-//! "Another failure" is recognized by its form. Errors in the sources never follow from a download (`own` in `rules/*.toml`). A failed test
-//! does not follow from the fault if tests began after it. A missing file may follow from the fault, unless a later line shows that the
-//! download succeeded. A line that names the fault itself is not another failure. If the tool only reports that it retries, the fault
-//! counts as overcome once the build went on: something was fetched, or a failure came that no download explains.
+//! "Another failure" is recognized by its rule. Errors in the sources and findings of linters (`own` in `rules/*.toml`) never follow from a
+//! download, and once the other side has answered (`answered`) it was reached. Failed tests (`test`) do not follow from a fault before the
+//! first test. Everything else, a tool's report that it failed included, may follow from the fault, unless a later line shows that the
+//! download succeeded. A line that names the fault itself is not another failure. If the tool only warns, or reports that it retries, the
+//! fault counts as overcome once the build went on: something was fetched, or a failure came that no download explains.
 
 use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
-use super::rule::Rule;
+use super::{mentioned_failures::tries_again, rule::Rule};
 use crate::domain::{Cause, LogOrder};
 
 /// GitLab's runner writes this line when it takes the job from the build. That ends the job, whatever failed before.
 const JOB_TAKEN_LINE: &str = "ERROR: Job failed (system failure)";
 
-/// Matches a line which reports that a download succeeded.
+/// Matches a line which reports that a download succeeded, or what was made with it.
 static DOWNLOAD_SUCCEEDED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
-        r"(?i-u:^done [0-9]|\b(downloaded|fetched|retrieved|cloned|saved|unpacked|extracted)\b|pull complete|objects: +100%",
-        r"|\[100%\] +[0-9.]+ ?[kmg]?i?b\b|\b200 OK\b",
-        r"|\b(attempt|retry|retried|try|mirror|download|fetch|connection)\b.*\b(succeeded|successful|success|ok|done|complete|completed|restored|established)\b",
+        r"(?i-u:^done [0-9]|\b(downloaded|fetched|retrieved|cloned|saved|unpacked|extracted|installed|restored)\b|pull complete|objects: +100%",
+        r"|\.100%$|\b100 ?%( ?[\[(|#=]| +[0-9.]+ ?[kmg]?i?b\b)|\[100%\] +[0-9.]+ ?[kmg]?i?b\b|\b200 OK\b|\bdone in [0-9]|^complete!$|\bHEAD is now at\b|: checked out '",
+        r"|\b(added|resolved|prepared|audited|updated|linked|locked|synced|reused|built) [0-9]+(,[0-9]+)* (new |direct )?[a-z]+\b",
+        r"|\bsuccessfully (installed|built|added|updated|resolved|pulled|synced)\b|^setting up \S+ \(|^compiling \S+ v[0-9]",
+        r"|\b(attempt|retry|retried|try|mirror|download|fetch|connection|install|installation|restore|checkout|clone|pull|sync|build)\b.*\b(succeeded|successful|success|ok|done|complete|completed|restored|established)\b",
         r"|\b(succeeded|successfully|recovered)\b.*\b(attempt|retry|try|mirror|download|fetch|connection)\b)"
     ))
     .ok()
 });
 /// Matches a line with the words of `DOWNLOAD_SUCCEEDED` that reports the opposite.
 static DOWNLOAD_DENIED: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"(?i-u:\b(not|no|never|nothing|fail|fails|failed|failure|error|cannot|unable|would|should|0)\b|n't\b)").ok()
+    Regex::new(r"(?i-u:\b(not|no|never|nothing|fail|fails|failed|failure|failures|error|errors|cannot|unable|would|should|0 ?(of|/|bytes?|b|files?|packages?|objects))\b|n't\b)").ok()
 });
 /// Matches a line which reports that tests begin.
 static TESTS_BEGIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
-        r"(?i-u:test session starts|^\s*collected [0-9]+ items?|^\s*running [0-9]+ tests?\b|^Test project /",
-        r"|^\s*Start +[0-9]+: |\[==========\] Running|^Running tests?\b|\bmake\S* (check|test)\b|^Testsuite: )"
+        r"(?i-u:test session starts|^\s*collected [0-9]+ items?|^\s*running [0-9]+ tests?\b|^Test project /|\bT E S T S\b|^Randomized with seed\b",
+        r"|^\s*Start +[0-9]+: |\[==========\] Running|^(run|running|starting|executing|discovering)( \S+){0,3} tests?\b|\bmake\S* (check|test)\b|^Testsuite: )"
     ))
     .ok()
 });
@@ -74,6 +78,8 @@ struct OutsideFault {
     is_runner_report: bool,
     /// Whether `log_order` is decided, by a failure of the build before or after the fault.
     considered: bool,
+    /// Whether tests that failed are among the lines after the fault, and no line before it shows a test.
+    is_before_tests: bool,
     /// What the lines of the fault read so far report.
     lines: FaultLines,
 }
@@ -81,7 +87,7 @@ struct OutsideFault {
 /// What is known of a line of a fault when it is read.
 #[derive(Debug, Clone, Copy)]
 struct FaultOrder {
-    /// The line may show a fault or not: a new phase of rpmbuild decides whether it was overcome, and a failure of the build does not.
+    /// The line may show a fault or not: a failure of the build after it is no sign that it came last.
     is_vague: bool,
     /// The build went on after the line.
     is_overcome: bool,
@@ -115,9 +121,13 @@ pub(super) struct OrderReader {
     has_own_failure: bool,
     /// Whether the lines read so far have a failure that an earlier fault explains, unless tests began in between.
     unless_tests: bool,
+    /// Whether the lines read so far have a test that passed.
+    has_passed_test: bool,
     /// Whether the lines read so far have a failure that an earlier fault explains, unless a download succeeded in between.
     unless_fetched: bool,
     afterwards: FollowingLine,
+    /// Whether a line after the current one only reports that a tool retries, and none between them reports a failure.
+    retries_next: bool,
     phase: ReadPhase,
 }
 
@@ -134,12 +144,16 @@ enum ReadPhase {
 }
 
 impl OrderReader {
-    /// Reads the line before those read so far. `rules`: the rules that match it, with their indexes; `tries_again`: whether it only
-    /// reports that a tool retries.
-    pub(super) fn read(&mut self, line: &str, rules: &[(usize, &Rule)], tries_again: bool) {
-        let vague = FaultOrder {
+    /// Reads the line before those read so far. `rules`: the rules that match it, with their indexes.
+    pub(super) fn read(&mut self, line: &str, rules: &[(usize, &Rule)]) {
+        // a tool may say in the next line that it retries
+        let retries = tries_again(line);
+        let tries_again = retries || (!rules.is_empty() && std::mem::take(&mut self.retries_next));
+        self.retries_next |= retries && rules.is_empty();
+        let vague = |rule: &Rule| FaultOrder {
             is_vague: true,
-            is_overcome: self.phase == ReadPhase::Earlier,
+            is_overcome: self.phase == ReadPhase::Earlier
+                || (self.has_own_failure && rule.cause != Cause::Configuration),
             is_runner_report: false,
         };
         let clear = FaultOrder {
@@ -147,36 +161,65 @@ impl OrderReader {
             is_overcome: self.has_own_failure,
             is_runner_report: line.starts_with(JOB_TAKEN_LINE),
         };
-        for (place, _) in rules.iter().filter(|(_, rule)| is_vague(rule)) {
-            self.note_fault(*place, tries_again, vague);
-        }
+        let vague: Vec<(usize, FaultOrder)> = rules
+            .iter()
+            .filter(|(_, rule)| is_vague(rule))
+            .map(|(place, rule)| (*place, vague(rule)))
+            .collect();
+        vague.into_iter().for_each(|(place, order)| self.note_fault(place, tries_again, order));
         let mut outside = rules.iter().filter(|(_, rule)| may_be_overcome(rule)).peekable();
         if outside.peek().is_some() {
             outside.for_each(|(place, _)| self.note_fault(*place, tries_again, clear));
             return;
         }
-        let fails = |weak: bool| {
-            rules.iter().any(|(_, rule)| {
-                let is_own = rule.cause == Cause::Deterministic || (weak && rule.cause == Cause::Unknown);
-                is_own && rule.weak == weak && !rule.place
-            })
-        };
-        if self.phase == ReadPhase::Unknown && (fails(false) || fails(true)) {
+        let own = rules.iter().map(|(_, rule)| *rule).filter(|rule| is_own_failure(rule));
+        let (strong, weak): (Vec<&Rule>, Vec<&Rule>) = own.partition(|rule| !rule.weak);
+        if self.phase == ReadPhase::Unknown && !(strong.is_empty() && weak.is_empty()) {
             self.phase = ReadPhase::Failed;
         }
-        if fails(false) {
-            self.note_own_failure(line, rules.iter().any(|(_, rule)| rule.own));
-        } else if fails(true) {
-            self.faults.iter_mut().for_each(|trouble| trouble.tool_failed = true);
-        } else if matches_form(&DOWNLOAD_SUCCEEDED, line) && !matches_form(&DOWNLOAD_DENIED, line) {
+        let says_why = |rule: &&&Rule| rule.own || rule.test;
+        if let Some(rule) = strong.first().or_else(|| weak.iter().find(says_why)) {
+            let all = || strong.iter().chain(&weak);
+            let own = all().any(|rule| rule.own || (rule.answered && !rule.weak));
+            self.note_own_failure(line, own, all().any(|rule| rule.answered));
+            if rule.weak {
+                self.faults.iter_mut().for_each(|fault| fault.tool_failed = true);
+            }
+        } else if let Some(rule) = weak.first() {
+            self.faults.iter_mut().for_each(|fault| fault.tool_failed = true);
+            let may_follow = may_follow(line);
+            self.unless_fetched |= !may_follow;
+            if !may_follow && rule.cause == Cause::Deterministic && !rule.summary {
+                self.afterwards = FollowingLine::WentOn;
+            }
+        } else if self.phase == ReadPhase::Failed && matches_form(&PHASE_BEGINS, line) {
+            self.has_own_failure = true;
+            self.phase = ReadPhase::Earlier;
+        } else {
+            self.read_success(line);
+        }
+    }
+
+    /// Reads a line which reports that a check passed.
+    pub(super) fn read_passed(&mut self, line: &str) {
+        if !self.read_success(line) && !line.starts_with("checking ") {
+            self.has_passed_test = true;
+            self.faults.iter_mut().for_each(|fault| fault.is_before_tests = false);
+        }
+    }
+
+    /// Reads a line that may report a download that succeeded, or that tests begin. Returns whether it does.
+    fn read_success(&mut self, line: &str) -> bool {
+        if matches_form(&DOWNLOAD_SUCCEEDED, line) && !matches_form(&DOWNLOAD_DENIED, line) {
             self.has_own_failure |= self.unless_fetched;
             self.afterwards = FollowingLine::WentOn;
         } else if matches_form(&TESTS_BEGIN, line) {
             self.has_own_failure |= self.unless_tests;
-        } else if self.phase == ReadPhase::Failed && matches_form(&PHASE_BEGINS, line) {
-            self.has_own_failure = true;
-            self.phase = ReadPhase::Earlier;
+            self.faults.iter_mut().for_each(|fault| fault.is_before_tests = false);
+        } else {
+            return false;
         }
+        true
     }
 
     /// Records a line that may show a fault outside the build. What a tool only reports that it retries was overcome once the build went on.
@@ -195,13 +238,15 @@ impl OrderReader {
             tool_failed: false,
             is_runner_report: order.is_runner_report,
             considered: order.is_vague || order.is_overcome,
+            is_before_tests: self.has_passed_test && self.unless_tests,
             lines: if is_over { FaultLines::Overcome } else { FaultLines::Open },
         });
     }
 
-    /// Records a line that shows a failure of the build itself. `own`: an error in the sources.
-    fn note_own_failure(&mut self, line: &str, own: bool) {
-        let may_follow = may_follow(line);
+    /// Records a line that shows a failure of the build itself. `own`: an error in the sources, or an answer; `answered`: no failed
+    /// connection explains it.
+    fn note_own_failure(&mut self, line: &str, own: bool, answered: bool) {
+        let may_follow = !answered && may_follow(line);
         self.unless_fetched = true;
         self.unless_tests |= !may_follow;
         if !may_follow {
@@ -219,7 +264,8 @@ impl OrderReader {
     pub(super) fn order_of(&self, rule: usize) -> LogOrder {
         let found = self.faults.iter().find(|trouble| trouble.rule == rule);
         found.map_or(LogOrder::Alone, |found| {
-            if found.lines == FaultLines::Overcome { LogOrder::Overcome } else { found.log_order }
+            let is_overcome = found.lines == FaultLines::Overcome || found.is_before_tests;
+            if is_overcome { LogOrder::Overcome } else { found.log_order }
         })
     }
 }
@@ -233,6 +279,12 @@ pub(super) fn may_follow(line: &str) -> bool {
 /// of the machine: everything fails after it.
 pub(super) fn may_be_overcome(rule: &Rule) -> bool {
     matches!(rule.cause, Cause::Infra | Cause::Contention) && !rule.weak && !rule.place
+}
+
+/// Whether the rule shows that the build itself failed, or reports that something did.
+fn is_own_failure(rule: &Rule) -> bool {
+    let is_own = rule.cause == Cause::Deterministic || (rule.weak && rule.cause == Cause::Unknown);
+    (is_own && !rule.place) || (rule.answered && !rule.weak)
 }
 
 /// Whether a match of the rule may be a fault outside the build: the rule is weak, or it names a configuration, such as that of a mirror

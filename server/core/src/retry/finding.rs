@@ -24,8 +24,6 @@ pub struct Finding {
     /// A log line that shows a failure of the build itself, if a fault outside the build decides: which of the two ended the build is
     /// uncertain.
     pub own_failure: Option<String>,
-    /// The chance that the build passes when it is run again unchanged, if only the words of the log speak for a cause.
-    pub pass_chance: Option<f64>,
     /// Whether `own_failure` only names a test, which may have failed of the fault outside.
     pub own_is_test: bool,
     /// Whether `failure_line` reports that memory was refused to a process (and not that a process was killed).

@@ -61,7 +61,6 @@ pub fn join(known: &mut ReportedEvidence, new: &ReportedEvidence) {
     add_lines(&mut known.log, &new.log);
     known.last_words = merge_words(known.last_words.take(), new.last_words.as_ref());
     known.first_words = merge_words(known.first_words.take(), new.first_words.as_ref());
-    known.weighed = known.weighed.max(new.weighed);
     known.runner_says_oom |= new.runner_says_oom;
     if new.runner_oom_container > known.runner_oom_container {
         known.runner_oom_container.clone_from(&new.runner_oom_container);

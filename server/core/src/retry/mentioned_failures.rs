@@ -21,7 +21,7 @@ static REPORTS_ERROR: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i-u:\b(?:err|errs|error|errors|errno|fatal|fail|fails|failed|failure|exception|panic|panicked|abort|aborted|aborting|cannot|can't",
         r"|unable|denied|killed|died|broken|exhausted|could not|couldn't|did not|didn't|not found|not present|not available|refused|failing|stderr",
-        r"|terminated|higher than|does not exist|doesn't exist|unmet|status|code|reason|message|msg|mismatch)\b|[a-z](?:Error|Exception)\b)"
+        r"|terminated|higher than|does not exist|doesn't exist|unmet|status|code|reason|caused|message|msg|mismatch)\b|[a-z](?:Error|Exception)\b)"
     ))
     .ok()
 });
@@ -39,11 +39,14 @@ static COMPILER_NOTE: LazyLock<Option<Regex>> =
 static TEST_TITLE: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^(?:[0-9]{1,4}\) (?:[^:]|:[^ ])*$|[●✕✗✘×] [^:]* › )").ok());
 
-/// Matches a line in which a tool reports that it will retry.
+/// Matches a line in which a tool only warns, or reports that it will retry or take another way.
 static TRIES_AGAIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i-u:\b(?:retrying|trying again|re-?attempting|reconnecting)\b|\bwill (?:be )?(?:retr(?:y|ied)|try again)\b",
-        r"|\b(?:try|tries|retry|retries|attempt|attempts) (?:remaining|remain|left)\b|\b(?:retry|try again) (?:in|after) [0-9]|\bnext (?:attempt|try|retry) in\b)"
+        r"|\b(?:try|tries|retry|retries|attempt|attempts) (?:remaining|remain|left)\b|\b(?:retry|try again) (?:in|after) [0-9]|\bnext (?:attempt|try|retry) in\b",
+        r"|\b(?:before|until) (?:trying|retrying|the next)\b|\b(?:attempt|try|retry) #?[0-9]+ ?(?:of|/) ?[0-9]+\b|\bfall(?:ing|s)? back\b",
+        r"|\bnow trying\b|\b(?:trying|using|attempting) (?:the )?(?:next|another|other|alternat\w+|fallback|mirrors?)\b",
+        r"|^[\[(*#]{0,3}(?:[a-z]+ )?warn(?:ing)?\b|^W: )"
     ))
     .ok()
 });
@@ -129,6 +132,7 @@ pub(super) fn went_well(text: &str) -> bool {
         "[       OK ]",
         "[ RUN      ]",
         "--- PASS: ",
+        "ok  \t",
         "=== RUN ",
         "\u{2713} ",
         "\u{2714} ",
@@ -278,6 +282,10 @@ mod tests {
             "spurious error (1 tries remaining)",
             "Will retry in 1 seconds.",
             "try again in 5 s",
+            "[WARN] reset by peer",
+            "npm warn network read ECONNRESET",
+            "attempt 1 of 3: refused",
+            "now trying to download from the source",
         ] {
             assert!(tries_again(line), "{line}");
         }

@@ -4,13 +4,13 @@
 //! |---|---|---|
 //! | read the log | `reader` | removes the prefixes of runners and loggers from a line |
 //! | | `lines`, `mentioned_failures` | selects the lines that can show the reason; skips those that only mention a failure |
-//! | | `rules`, `rule`, `rule_words`, `rule_match`, `extend`, `taxonomy` | match lines by rules (`rules/*.toml`, the operator's files, Spack's taxonomy) |
+//! | | `rules`, `rule`, `keyword_prefilter`, `rule_match`, `extend`, `taxonomy` | match lines by rules (`rules/*.toml`, the operator's files, Spack's taxonomy) |
 //! | | `failure_order` | whether a fault outside the build was overcome: the only use of a line's position |
 //! | collect evidence | `reported` | extracts from a question what is stored |
 //! | | `join` | merges it with earlier questions, as a set |
 //! | find the cause | `clues`, `reasons`, `containers` | turn each kind of evidence into clues |
 //! | | `classify`, `finding` | the cause, by the strongest clue |
-//! | | `word_weights`, `error_lines` | where no rule names a cause: general words, weighed; lines that mention an error |
+//! | | `error_lines` | where no rule matches: lines that mention an error |
 //! | | `corrections` | a person's correction, over what the rules found |
 //! | compare | `signature` | identifies equal failures |
 //! | | `known_failures`, `lineage` | earlier failures and their retries; earlier attempts of the job |
@@ -41,6 +41,7 @@ mod failure_groups;
 mod failure_order;
 mod finding;
 mod join;
+mod keyword_prefilter;
 mod known_failures;
 mod lineage;
 mod lines;
@@ -58,14 +59,12 @@ mod rule_cases;
 mod rule_experience;
 mod rule_match;
 mod rule_records;
-mod rule_words;
 mod rules;
 mod signature;
 mod size_words;
 mod taxonomy;
 #[cfg(test)]
 mod tests;
-mod word_weights;
 
 pub use self::{
     check::{RuleReport, check_files},
@@ -83,5 +82,4 @@ pub use self::{
     rule_experience::{RuleExperience, SilencedRule},
     rule_records::{RuleRecord, RuleRecords, no_records},
     rules::LogRules,
-    word_weights::{ByKind, WordWeights, general_words},
 };

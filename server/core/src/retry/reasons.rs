@@ -22,6 +22,9 @@ pub(super) fn container_clue(reason: &str) -> Option<Clue> {
         "" | "Completed" | "Error" => return None,
         "OOMKilled" => (Cause::Oom, 0.95),
         "ErrImagePull" | "ImagePullBackOff" | "RegistryUnavailable" => (Cause::Infra, 0.9),
+        "CreateContainerError" | "RunContainerError" | "StartError" if cannot_be_run(reason) => {
+            (Cause::Configuration, 0.8)
+        }
         "ContainerStatusUnknown" | "CreateContainerError" | "RunContainerError" | "StartError" => {
             (Cause::Infra, 0.7)
         }
@@ -59,7 +62,10 @@ pub(super) fn pod_clue(reason: &str) -> Option<Clue> {
             (Cause::Infra, 0.8)
         }
         "NodeAffinity" => (Cause::Configuration, 0.7),
-        _ => return Some(unknown_reason(Source::Pod, reason)),
+        _ => match refused_by_api(reason) {
+            Some(cause) => (cause, 0.9),
+            None => return Some(unknown_reason(Source::Pod, reason)),
+        },
     };
     Some(make_clue(Source::Pod, named.0, named.1, format!("pod reason {reason}")))
 }
@@ -90,6 +96,23 @@ fn clue_rank(clue: Option<&Clue>) -> u32 {
             if *weak { 2 + parts } else { 2000 + parts }
         }
     }
+}
+
+/// Whether the message of the container's runtime says that the image has no such program, or none for this machine.
+fn cannot_be_run(message: &str) -> bool {
+    let texts =
+        ["not found", "no such file", "permission denied", "exec format error", "invalid", "no command"];
+    texts.iter().any(|text| message.contains(text))
+}
+
+/// The cause if the message behind a reason says that the API server did not take the pod. It refuses the same pod again; only a quota is
+/// free again once other pods end.
+fn refused_by_api(message: &str) -> Option<Cause> {
+    let refusals = ["is forbidden: ", "violates PodSecurity", "\" is invalid: ", " denied the request"];
+    if message.contains("exceeded quota: ") {
+        return Some(Cause::Infra);
+    }
+    refusals.iter().any(|text| message.contains(text)).then_some(Cause::Configuration)
 }
 
 /// Whether the kubelet evicted a pod for its own use of storage (message from pkg/kubelet/eviction/helpers.go).

@@ -10,7 +10,6 @@ use super::{
     cpu, evicted,
     finding::Finding,
     next::{self, SizingInputs, StoppedAt},
-    policy::RetryPolicy,
     size_words,
 };
 use crate::{
@@ -138,28 +137,12 @@ fn sized_remedy(
             Remedy::retry(Action::Elsewhere, next, format!("{why}: retry on another machine, {how}"))
         }
         Cause::EvictedByNode if finding.is_proven() => evicted_again(evidence, &why, next, (settings, &how)),
-        cause if cause.is_final() => final_remedy(finding, cause, (&why, &how), next, policy),
+        cause if cause.is_final() => Remedy::no(format!("{why}: {}", no_retry_reason(cause))),
         Cause::Infra if finding.own_failure.is_some() => {
             Remedy::retry(Action::AsIs, next, format!("{why}: {}", same_size_advice(Cause::Undecided, &how)))
         }
         cause => Remedy::retry(Action::AsIs, next, format!("{why}: {}", same_size_advice(cause, &how))),
     }
-}
-
-/// No retry, unless only general words speak for the cause, and such failures pass again often enough.
-fn final_remedy(
-    finding: &Finding,
-    cause: Cause,
-    (why, how): (&str, &str),
-    next: Prediction,
-    policy: &RetryPolicy,
-) -> Remedy {
-    let Some(chance) = finding.pass_chance.filter(|chance| *chance >= policy.least_chance) else {
-        return Remedy::no(format!("{why}: {}", no_retry_reason(cause)));
-    };
-    let chance = figures::percent(chance);
-    let reason = format!("{why}, but failures with such words pass again in {chance} of cases: retry {how}");
-    Remedy::retry(Action::AsIs, next, reason)
 }
 
 /// Retries after an eviction, with a larger memory request if the attempt used more than its request.

@@ -8,13 +8,9 @@ use super::{
     lineage,
     lines::LogTail,
     rule_match::RuleMatch,
-    rule_records::RuleRecords,
     rules::LogRules,
-    word_weights,
 };
-use crate::domain::{
-    Cause, Evidence, EvidenceSource, Key, LogOrder, MatchedLine, REMOVED_LINE, ReportedEvidence, WeighedWords,
-};
+use crate::domain::{Evidence, EvidenceSource, Key, MatchedLine, REMOVED_LINE, ReportedEvidence};
 
 /// Rule id for the last line of GitLab's runner which reports that the build's container was killed for memory.
 const RUNNER_OOM: &str = "runner-oomkilled";
@@ -23,15 +19,13 @@ const CONTAINER_OOM: &str = "container-oomkilled";
 /// Confidence in a stored line, if its rule no longer exists.
 const WITHOUT_RULE: f64 = 0.5;
 
-/// Extracts the evidence of a question that is stored; `rules` match its log. General words are weighed if no rule with a say `here` names
-/// a cause.
-pub fn reported(evidence: &Evidence, rules: &LogRules, here: RuleRecords<'_>) -> ReportedEvidence {
+/// Extracts the evidence of a question that is stored; `rules` match its log.
+pub fn reported(evidence: &Evidence, rules: &LogRules) -> ReportedEvidence {
     let Evidence { attempt: _, key, number, measured, exit, log_tail, .. } = evidence;
     let one =
         |reason: &String| Some(reason.clone()).filter(|reason| !reason.is_empty()).into_iter().collect();
     let tail = LogTail::of(log_tail);
-    let mut hits = rules.read_tail(&tail);
-    let weighed = weigh_words(&tail, rules, &mut hits, here);
+    let hits = rules.read_tail(&tail);
     let last = runners_last_word(&tail).unwrap_or_default();
     let last_hits = rules.read(&last);
     let says = |id: &str| last_hits.iter().any(|hit| hit.rule.id == id);
@@ -49,7 +43,6 @@ pub fn reported(evidence: &Evidence, rules: &LogRules, here: RuleRecords<'_>) ->
         ci_reasons: one(&evidence.failure_reason),
         last_words: if hits.is_empty() { last_words(&tail) } else { None },
         first_words: if hits.is_empty() { first_words(&tail) } else { None },
-        weighed,
         log: hits.into_iter().map(matched_line).collect(),
         log_read: !log_tail.trim().is_empty(),
         runner_says_oom: says(RUNNER_OOM),
@@ -57,27 +50,6 @@ pub fn reported(evidence: &Evidence, rules: &LogRules, here: RuleRecords<'_>) ->
         runs_before: lineage::listed(evidence, built).map(|runs| u32::try_from(runs).unwrap_or(u32::MAX)),
         time_limit: evidence.time_limit,
     }
-}
-
-/// Weighs the general words of a log in which no line of a rule with a say names a cause with a reason. If they speak for a cause, they count before the lines
-/// that only pass a failure on.
-fn weigh_words(
-    tail: &LogTail,
-    rules: &LogRules,
-    hits: &mut [RuleMatch<'_>],
-    here: RuleRecords<'_>,
-) -> Option<WeighedWords> {
-    let says_no_reason = |hit: &RuleMatch<'_>| hit.rule.cause == Cause::Unknown || hit.is_echo();
-    if !hits.iter().all(|hit| says_no_reason(hit) || !here(&hit.rule.id).is_reliable()) {
-        return None;
-    }
-    let weighed = word_weights::weigh(tail, rules)?;
-    if weighed.cause() != Cause::Unknown {
-        for hit in hits.iter_mut().filter(|hit| says_no_reason(hit)) {
-            hit.log_order = LogOrder::Overcome;
-        }
-    }
-    Some(weighed)
 }
 
 fn matched_line(hit: RuleMatch<'_>) -> MatchedLine {

@@ -36,6 +36,13 @@ pub(super) struct Rule {
     /// Says what is wrong with the sources: no download that failed explains it.
     #[serde(default)]
     pub(super) own: bool,
+    /// Reports failed tests: a fault outside the build explains them unless it came before the tests.
+    #[serde(default)]
+    pub(super) test: bool,
+    /// The other side was reached and answered: what was asked for is not there, or not allowed. It explains that something could not be
+    /// fetched, and a fault outside the build that came before it was overcome.
+    #[serde(default)]
+    pub(super) answered: bool,
     /// Says that something ended without a word. It counts if two different lines match it and no line begins to report an error.
     #[serde(default)]
     pub(super) silent: bool,

@@ -5,8 +5,6 @@ use std::collections::VecDeque;
 use super::{lines::shown, rule::Rule, signature::names_better};
 use crate::domain::{Cause, LogOrder, RootLine};
 
-/// Ids of the rules for summaries of test results.
-const TEST_RULES: [&str; 3] = ["test-named", "tests-summary", "rpm-check"];
 /// Most lines kept that follow from a root line.
 const MAX_CONSEQUENCE_LINES: usize = 3;
 
@@ -29,7 +27,7 @@ pub(super) struct RuleMatch<'r> {
 impl RuleMatch<'_> {
     /// Whether the rule names failed tests, but not why they failed.
     pub(super) fn names_test(&self) -> bool {
-        TEST_RULES.contains(&self.rule.id.as_str())
+        self.rule.test && self.rule.weak
     }
 
     /// Whether all its lines only pass a failure on, of whatever made it: `configure: error: cannot fetch sources`.

@@ -4,14 +4,14 @@
 
 use plimsoll_proto::figures;
 
-use crate::domain::{Cause, MatchedRule};
+use crate::domain::MatchedRule;
 
 /// Number of cases that the shipped share is worth.
 const PRIOR_CASES: u32 = 10;
 /// Share of the failures of tools that no rule was written for of which the cause, where a rule named one, was right.
 const SHIPPED_SHARE: f64 = 0.93;
-/// Least share with which a rule may name a cause. It is a judgement: general words alone name two of three causes rightly (`words.toml`), so what
-/// a rule below this says is worth less than what would speak in its place. With the prior, 6 wrong cases of 6 are below it, and 7 of 9.
+/// Least share with which a rule may name a cause. It is a judgement: a rule that is wrong more often than that costs more retries than it
+/// saves. With the prior, 6 wrong cases of 6 are below it, and 7 of 9.
 const MIN_RIGHT_SHARE: f64 = 0.6;
 /// Most rules of one verdict.
 pub(super) const MAX_MATCHED_RULES: usize = 4;
@@ -31,11 +31,6 @@ pub type RuleRecords<'f> = &'f dyn Fn(&str) -> RuleRecord;
 /// The records of an installation that has no cases.
 pub fn no_records(_rule: &str) -> RuleRecord {
     RuleRecord::default()
-}
-
-/// Stands for a rule's id where general words decided a cause: `words/CAUSE`.
-pub(super) fn of_words(cause: Cause) -> String {
-    format!("words/{}", cause.as_str())
 }
 
 impl RuleRecord {

@@ -11,13 +11,13 @@ use serde::Deserialize;
 use super::{
     error_lines::begins_to_report,
     failure_order::OrderReader,
+    keyword_prefilter::KeywordPrefilter,
     lines::{LogTail, start, text_end},
-    mentioned_failures::{tries_again, went_well, without_mentions},
+    mentioned_failures::{went_well, without_mentions},
     rule::{self, Rule},
     rule_match::{Consequences, RuleMatch, note_all, says_no_reason, weaken_download_summaries},
-    rule_words::KeywordPrefilter,
 };
-use crate::domain::RootLine;
+use crate::domain::{Cause, RootLine};
 
 /// Most bytes of a line that rules are matched against at once; a longer line is read in parts.
 const LINE_BYTES: usize = 4 << 10;
@@ -141,14 +141,16 @@ impl LogRules {
         for numbered in tail.rev_with_passed() {
             let line = numbered.text;
             if went_well(line) {
-                order.read(start(line, LINE_BYTES), &[], false);
+                order.read_passed(start(line, LINE_BYTES));
                 continue;
             }
             let matched: Vec<usize> = self.matches(line);
             let rules = matched.iter().filter_map(|at| Some((*at, self.rules.get(*at)?)));
-            let rules: Vec<(usize, &Rule)> = rules.collect();
-            let overcomes = !rules.is_empty() && tries_again(start(line, LINE_BYTES));
-            order.read(start(line, LINE_BYTES), &rules, overcomes);
+            let mut rules: Vec<(usize, &Rule)> = rules.collect();
+            if rules.iter().any(|(_, rule)| rule.answered) {
+                rules.retain(|(_, rule)| !matches!(rule.cause, Cause::Infra | Cause::Contention));
+            }
+            order.read(start(line, LINE_BYTES), &rules);
             if !rules.is_empty() {
                 let root = tail.place(numbered).map(|at| RootLine { at, then: then.nearest() });
                 then.read(&rules, line);

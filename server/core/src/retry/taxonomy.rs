@@ -125,6 +125,8 @@ fn rule_of_class((class, patterns): (String, Vec<String>)) -> Rule {
         place: matches!(cause, Cause::DiskFull | Cause::Timeout | Cause::Preempted),
         summary: false,
         own: false,
+        test: false,
+        answered: false,
         silent: false,
         sign: cause.is_memory().then_some(OutOfMemorySign::Kill),
         mend: None,

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use plimsoll_core::domain::{
-    AttemptId, Bytes, Cause, CpuMicros, Evidence, Exit, Key, Millis, Outcome, Resources, Summary,
+    AttemptId, Bytes, CpuMicros, Evidence, Exit, Key, Millis, Outcome, Resources, Summary,
 };
 use plimsoll_proto::{limits, log_excerpt::LogExcerpt};
 use serde::{Deserialize, Deserializer, de};
@@ -35,12 +35,6 @@ pub struct Failure {
     container_reason: Option<TextOrNumber>,
     pod_reason: Option<TextOrNumber>,
     failure_reason: Option<TextOrNumber>,
-    /// What made it fail, as a person found; only for learning.
-    cause: Option<TextOrNumber>,
-    /// What a person found that helps: `helps` is a retry without a change; only for learning.
-    retry: Option<TextOrNumber>,
-    /// The tool or system that failed; only for learning.
-    ecosystem: Option<TextOrNumber>,
     log_tail: LogTail,
 }
 
@@ -53,14 +47,6 @@ impl Failure {
             Some(b'{') => serde_json::from_reader(line).map(Some).map_err(|error| fault(error.to_string())),
             Some(_) => Err(fault("it must be an object, {...}".to_owned())),
         }
-    }
-
-    /// The cause, whether a retry without a change helps, and the tool, if a person labelled the failure.
-    pub(super) fn label(&self) -> Option<(Cause, bool, String)> {
-        let named = text_or_empty(self.cause.as_ref());
-        let cause = Cause::ALL.into_iter().find(|cause| cause.as_str() == named)?;
-        let tool = text_or_empty(self.ecosystem.as_ref().or(self.package.as_ref())).to_owned();
-        Some((cause, text_or_empty(self.retry.as_ref()) == "helps", tool))
     }
 
     /// ID of the failure; empty if it has none.

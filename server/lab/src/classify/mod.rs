@@ -9,11 +9,9 @@
 //! | `shortened` | one line, with its long texts cut down |
 //! | `failure` | turns a line into evidence |
 //! | `judged` | the verdict on it, as it is written |
-//! | `learn` | the weights of general words, from labelled failures |
 
 mod failure;
 mod judged;
-mod learn;
 mod lines;
 #[cfg(test)]
 mod lost_say;
@@ -21,5 +19,4 @@ mod shortened;
 
 pub use failure::Failure;
 pub use judged::{ClassifyTerms, JudgedLine, JudgedRoot, UnreadableLine, judge};
-pub use learn::{LabelledFailure, LearningQuality, LearntWords, learn};
 pub use lines::{InputLine, InputLines};

@@ -65,7 +65,7 @@ fn evidence_of(measured: Option<Summary>, piece: &Piece) -> ReportedEvidence {
         Piece::Number(number) => asked.number = *number,
         Piece::Log(lines) => asked.log_tail = lines.join("\n"),
     }
-    reported(&asked, &LogRules::built_in(), &no_records)
+    reported(&asked, &LogRules::built_in())
 }
 
 /// The verdict on pieces that were said in these questions, one after the other.

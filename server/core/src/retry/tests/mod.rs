@@ -12,6 +12,7 @@ mod evidence_set;
 mod explain;
 mod extend;
 mod fuzz;
+mod got_over;
 mod lineage;
 mod masked;
 mod next_size;

@@ -39,8 +39,7 @@ fn a_summary_that_repeats_is_shown_once_and_one_before_the_root_is_no_consequenc
 #[test]
 fn the_root_is_kept_with_the_evidence_and_is_the_same_in_any_order() {
     let rules = LogRules::built_in();
-    let parts =
-        [CHAIN, &format!("one line more\n{CHAIN}")].map(|log| reported(&code(2, log), &rules, &no_records));
+    let parts = [CHAIN, &format!("one line more\n{CHAIN}")].map(|log| reported(&code(2, log), &rules));
     let joined = |order: [usize; 2]| {
         let mut all = ReportedEvidence::default();
         for part in order {
@@ -56,7 +55,7 @@ fn the_root_is_kept_with_the_evidence_and_is_the_same_in_any_order() {
 #[test]
 fn no_line_of_the_log_stays_with_a_verdict_after_its_lines_are_dropped() {
     let mut verdict = judged(&code(2, CHAIN));
-    verdict.basis.reported = reported(&code(2, CHAIN), &LogRules::built_in(), &no_records);
+    verdict.basis.reported = reported(&code(2, CHAIN), &LogRules::built_in());
     assert!(verdict.drop_log_lines());
     let left = format!("{verdict:?}");
     assert!(!left.contains("a.c") && !left.contains("***"), "{left}");

@@ -62,7 +62,6 @@ fn found(cause: Cause, source: EvidenceSource, text: &str) -> Finding {
         failure_line: None,
         root: None,
         own_failure: None,
-        pass_chance: None,
         own_is_test: false,
         by_rules: None,
         spoken: Vec::new(),

@@ -1,7 +1,6 @@
 //! Words that many logs hold, whatever became of the build: they prove nothing, and mostly they say nothing.
 
 use super::*;
-use crate::domain::EvidenceLine;
 
 /// Words that name memory where nothing else speaks, and hide nothing.
 const BARE_WORDS: &[&str] = &["Killed", "OOMKilled", "std::bad_alloc"];
@@ -51,8 +50,7 @@ fn words_in_passing_name_no_cause() {
         assert_eq!(verdict.cause, Cause::Unknown, "{words:?}: {:?}", verdict.evidence);
     }
     let all = judged(&code(1, &IN_PASSING.join("\n")));
-    let guessed = |line: &EvidenceLine| line.text.starts_with("general words: ");
-    assert!(all.evidence.iter().all(guessed), "no rule says anything: {:?}", all.evidence);
+    assert!(all.evidence.is_empty(), "no rule says anything: {:?}", all.evidence);
 }
 
 #[test]
