@@ -3,7 +3,7 @@
 
 use std::{
     fmt, fs,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -12,7 +12,6 @@ use tokio_rustls::rustls::RootCertStore;
 
 use super::{
     errors::PostgresError,
-    settings::PostgresSettings,
     tls::{self, Tls},
 };
 
@@ -26,15 +25,23 @@ pub(super) struct Credentials {
     pub(super) tls: Tls,
 }
 
-impl Credentials {
+/// Where they are.
+#[derive(Debug)]
+struct Sources {
+    password_file: Option<PathBuf>,
+    ca_file: Option<PathBuf>,
+    mode: SslMode,
+}
+
+impl Sources {
     /// Errors: the text names the setting and the file.
-    fn read(settings: &PostgresSettings, mode: SslMode) -> Result<Self, String> {
-        let password = settings.password_file.as_deref().map(read_password).transpose()?;
-        let roots = match mode {
+    fn read(&self) -> Result<Credentials, String> {
+        let password = self.password_file.as_deref().map(read_password).transpose()?;
+        let roots = match self.mode {
             SslMode::Disable => RootCertStore::empty(),
-            _ => tls::roots(settings.ca_file.as_deref())?,
+            _ => tls::roots(self.ca_file.as_deref())?,
         };
-        Ok(Self { password, tls: Tls::with_roots(roots)? })
+        Ok(Credentials { password, tls: Tls::with_roots(roots)? })
     }
 }
 
@@ -53,8 +60,7 @@ fn read_password(file: &Path) -> Result<String, String> {
 pub(super) struct CredentialFiles(Arc<FilesState>);
 
 struct FilesState {
-    settings: PostgresSettings,
-    mode: SslMode,
+    sources: Sources,
     last: Mutex<LastRead>,
 }
 
@@ -66,16 +72,21 @@ struct LastRead {
 
 impl fmt::Debug for CredentialFiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CredentialFiles").field(&self.0.settings).finish()
+        f.debug_tuple("CredentialFiles").field(&self.0.sources).finish()
     }
 }
 
 impl CredentialFiles {
     /// Reads the files for the first time.
-    pub(super) fn open(settings: &PostgresSettings, mode: SslMode) -> Result<Self, PostgresError> {
-        let credentials = Credentials::read(settings, mode).map_err(PostgresError::Lasting)?;
+    pub(super) fn open(
+        password_file: Option<PathBuf>,
+        ca_file: Option<PathBuf>,
+        mode: SslMode,
+    ) -> Result<Self, PostgresError> {
+        let sources = Sources { password_file, ca_file, mode };
+        let credentials = sources.read().map_err(PostgresError::Lasting)?;
         let last = Mutex::new(LastRead { credentials, wrong: String::new() });
-        Ok(Self(Arc::new(FilesState { settings: settings.clone(), mode, last })))
+        Ok(Self(Arc::new(FilesState { sources, last })))
     }
 
     /// What the files have now, else what they had last. They are read on another thread: a network file system may hang.

@@ -78,7 +78,8 @@ impl Target {
                 "store_ca_file is set, and store_url is without TLS: add sslmode=verify-full to the URL, or remove store_ca_file",
             ));
         }
-        let credentials = CredentialFiles::open(settings, config.get_ssl_mode())?;
+        let files = (settings.password_file.clone(), settings.ca_file.clone());
+        let credentials = CredentialFiles::open(files.0, files.1, config.get_ssl_mode())?;
         let hosts = one_for_each_host(&config);
         let kept_position = Arc::new(KeptPosition::read(settings.position_file.clone())?);
         Ok(Self { name: name(&hosts), hosts, credentials, last_primary: Arc::default(), kept_position })
