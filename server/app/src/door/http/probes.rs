@@ -9,7 +9,11 @@ use axum::{
 };
 use plimsoll_store::StoreMode;
 
-use crate::{ci::prometheus, door::http_state::HttpState, runtime::metrics::Metrics};
+use crate::{
+    ci::prometheus,
+    door::http_state::HttpState,
+    runtime::{clock::Clock, metrics::Metrics},
+};
 
 const STOPPING: &str = "stopping\n";
 
@@ -26,7 +30,14 @@ pub(super) async fn readyz(State(parts): State<HttpState>) -> impl IntoResponse 
         return (StatusCode::SERVICE_UNAVAILABLE, STOPPING.to_owned());
     }
     match parts.store.status().mode {
-        StoreMode::Writable => (StatusCode::OK, "ok\n".to_owned()),
+        StoreMode::Writable => {
+            let now = Clock.now_unix_ms();
+            let mut notes: Vec<String> =
+                parts.certificates.iter().filter_map(|certificate| certificate.note(now)).collect();
+            notes.dedup();
+            let lines = std::iter::once("ok".to_owned()).chain(notes);
+            (StatusCode::OK, lines.map(|line| line + "\n").collect())
+        }
         StoreMode::ReadOnly { reason } | StoreMode::Taken { reason } => {
             (StatusCode::SERVICE_UNAVAILABLE, format!("the store cannot write: {reason}\n"))
         }
