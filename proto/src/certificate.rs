@@ -1,10 +1,12 @@
-//! Finds when a certificate expires, for a server that warns of the expiry of its own and for an agent that checks the server's.
+//! Finds when a certificate expires, for a server that warns of the expiry of its own and for an agent that checks the server's; and how it
+//! was signed, for logins at a database that are bound to it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Kinds of elements in a certificate (X.690, section 8; RFC 5280, section 4.1).
 const SEQUENCE: u8 = 0x30;
 const VERSION_TAG: u8 = 0xa0;
+const OBJECT_IDENTIFIER: u8 = 0x06;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
@@ -25,6 +27,16 @@ pub fn last_second(certificate: &[u8]) -> Option<u64> {
     let (_, _, end) = first_element(validity)?;
     let (form, end, _) = first_element(end)?;
     (kind == SEQUENCE).then(|| parse_time(form, std::str::from_utf8(end).ok()?))?
+}
+
+/// The object identifier of the algorithm that signed a certificate in DER, as its bytes; `None` if it cannot be read.
+#[must_use]
+pub fn signature_algorithm(certificate: &[u8]) -> Option<&[u8]> {
+    let (_, certificate, _) = first_element(certificate)?;
+    let (_, _to_be_signed, rest) = first_element(certificate)?;
+    let (_, algorithm, _) = first_element(rest)?;
+    let (kind, identifier, _) = first_element(algorithm)?;
+    (kind == OBJECT_IDENTIFIER).then_some(identifier)
 }
 
 /// Kind and content of the first DER element in `bytes`, and the bytes after that element.

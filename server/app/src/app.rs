@@ -39,7 +39,7 @@ use crate::{
         job_pods::JobPods,
     },
     runtime::{clock::Clock, metrics::Metrics, settings::Config, tls::certificates},
-    sizing::pools::PoolRegistry,
+    sizing::{pools::PoolRegistry, shadow_mode::ShadowMode},
     tickets::{Demands, Keeper, TicketRegistry},
     verdicts::Verdicts,
 };
@@ -60,6 +60,7 @@ pub struct App {
     worker: Worker,
     verdicts: Verdicts,
     pools: PoolRegistry,
+    shadow: ShadowMode,
     tickets: TicketRegistry,
     keeper: Keeper,
     demands: Demands,
@@ -142,6 +143,8 @@ impl App {
         // before the store: a server that waits for it must not find at its turn that a file is wrong
         let classifier = FailureClassifier::open(rule_sources(&config), &history, Arc::clone(&metrics))?;
         let pools = PoolRegistry::open(config.pools_file.clone(), Arc::clone(&metrics))?;
+        let (file, configured) = (config.shadow_file.clone(), config.shadow.clone());
+        let shadow = ShadowMode::open(file, configured, Arc::clone(&metrics))?;
         let standby = Standby::begin_if_shared(&listeners, &config, &metrics, &guard)?;
         let opened = Box::pin(opening::open_store(&config, standby.as_ref(), stop)).await?;
         let Some((store, dir_lock)) = opened else { return Ok(None) };
@@ -180,6 +183,7 @@ impl App {
             verdicts,
             demands: Demands::new(pools.clone()),
             pools,
+            shadow,
             tickets,
             keeper,
             secrets,

@@ -279,6 +279,6 @@ fn stamp(path: &Path) -> StampedFile {
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {
-    let bytes = reload::stamp(path).context("cannot be read")?.1;
+    let bytes = reload::stamp(path).context("cannot be read")?.bytes;
     reload::text(path, bytes)
 }

@@ -63,7 +63,7 @@ fn load_tls(files: &TlsFiles, protocols: &'static [&'static [u8]]) -> anyhow::Re
         return Ok(None);
     };
     let clients = client_ca.map(|ca| ClientCertificates { ca, required: client_required });
-    let certificate = Certificate { chain, key, clients, protocols };
+    let certificate = Certificate { setting: "tls_cert_file", chain, key, clients, protocols };
     Tls::new(certificate).map(Some).context("tls_cert_file, tls_key_file, tls_client_ca_file")
 }
 
@@ -77,7 +77,8 @@ async fn admission(config: &Config) -> anyhow::Result<Option<Listener>> {
     };
     let tcp = bind_address(("admit_listen", address)).await?;
     let clients = settings.client_ca.clone().map(|ca: PathBuf| ClientCertificates { ca, required: true });
-    let certificate = Certificate { chain, key, clients, protocols: &[b"h2", b"http/1.1"] };
+    let protocols: &[&[u8]] = &[b"h2", b"http/1.1"];
+    let certificate = Certificate { setting: "admit_cert_file", chain, key, clients, protocols };
     let tls = Tls::new(certificate).context("admit_cert_file, admit_key_file, admit_client_ca_file")?;
     Ok(Some(Listener { tcp, tls: Some(tls) }))
 }

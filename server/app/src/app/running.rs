@@ -75,6 +75,7 @@ impl RunningServer {
         let services = services::services(&app);
         let pods = services::pod_reviewer(&app, &services);
         let App { config, listeners, store, worker, keeper, secrets, hooks, .. } = app;
+        let certificates = listeners.certificates();
         let Listeners { grpc, http, admission: webhook, agent_files } = listeners;
         let connections = open_files::connection_limits(config.http_connections);
         let grpc_parts = grpc::GrpcParts {
@@ -108,6 +109,7 @@ impl RunningServer {
             guard: app.guard,
             grpc_port: grpc.tcp.local_addr().ok().map(|address| address.port()),
             stopping: stopping.clone(),
+            certificates,
         };
         let serving_http = serve_http(http, webhook, Arc::new(http_parts), connections);
         let writing = tasks.spawn(end_work(worker, app.verdicts, keeper, ingesting.clone(), app.dir_lock));

@@ -20,7 +20,7 @@ pub(super) fn services(app: &App) -> Services {
         private: Arc::clone(&verdicts.private),
         prediction_cache: Arc::default(),
         settings: Arc::new(app.config.predict.clone()),
-        shadow: Arc::new(app.config.shadow.clone()),
+        shadow: app.shadow.clone(),
         store: app.store.clone(),
         pools: app.pools.clone(),
         metrics: Arc::clone(&app.metrics),

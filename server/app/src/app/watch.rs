@@ -23,7 +23,7 @@ const STORE_INTERVAL: Duration = Duration::from_secs(1);
 const DISK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Starts all periodic tasks. They run until `end`: the state of the store and its disk, reloading
-/// of rules, retry terms, pools, access and certificates, metrics of demand, and requests to GitLab
+/// of rules, retry terms, pools, shadow mode, access and certificates, metrics of demand, and requests to GitLab
 /// about jobs.
 pub(super) fn start_all(
     app: &mut App,
@@ -37,13 +37,26 @@ pub(super) fn start_all(
     let rules = app.ingest.parts.classifier.clone().watch(end.clone());
     let silenced = app.ingest.parts.classifier.clone().report_silenced(end.clone());
     let pools = app.pools.clone().watch(end.clone());
+    let shadow = app.shadow.clone().watch(end.clone());
     let demand = app.demands.clone().report_metrics(Arc::clone(&app.metrics), end.clone());
     let access = app.guard.clone().watch(end.clone());
     let certificates = tls::watch(app.listeners.certificates(), Arc::clone(&app.metrics), end.clone());
     let jobs = follow_hooks(app.follower.take(), end.clone());
     async {
-        tokio::try_join!(store, history, disk, rules, silenced, pools, demand, access, certificates, jobs)
-            .map(|_all| ())
+        tokio::try_join!(
+            store,
+            history,
+            disk,
+            rules,
+            silenced,
+            pools,
+            shadow,
+            demand,
+            access,
+            certificates,
+            jobs
+        )
+        .map(|_all| ())
     }
 }
 
@@ -61,7 +74,6 @@ fn report_bounds(metrics: &Metrics, config: &Config) {
     metrics.open_attempts_max.set(number(config.open_attempts));
     metrics.history_attempts_max.set(number(config.history_attempts));
     metrics.history_bytes_max.set(config.history_room().bytes as u64);
-    metrics.shadow.set(i64::from(config.shadow.is_on));
     metrics.queue_max.set(number(ingest::QUEUE_CAPACITY));
     metrics.series_max_bytes.set(config.retain.max_bytes.map_or(0, |most| most.0));
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plimsoll_core::{domain::History, shared_history::SharedHistory};
+use plimsoll_core::{domain::History, shadow, shared_history::SharedHistory};
 use plimsoll_store::Store;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -11,7 +11,7 @@ use crate::{
     fleet::{AttemptService, StatisticsService, statistics::QuestionSlots},
     ingest::{Ingest, fixture},
     runtime::{answer_memory::AnswerMemory, metrics::Metrics},
-    sizing::{SizingService, pools::PoolRegistry},
+    sizing::{SizingService, pools::PoolRegistry, shadow_mode::ShadowMode},
     verdicts::Verdicts,
 };
 
@@ -22,7 +22,7 @@ pub(crate) fn sizing_alone(pools: PoolRegistry) -> SizingService {
         private: Arc::default(),
         prediction_cache: Arc::default(),
         settings: Arc::default(),
-        shadow: Arc::default(),
+        shadow: ShadowMode::open(None, shadow::Settings::default(), Arc::new(Metrics::new())).unwrap(),
         store: Store::memory(),
         pools,
         metrics: Arc::new(Metrics::new()),

@@ -13,7 +13,7 @@ use crate::{
     },
     ci::{gitlab::Hooks, kubernetes::PodReviewer},
     door::{Services, agent_files::AgentFiles, calls::Calls},
-    runtime::{metrics::Metrics, settings::InForce},
+    runtime::{metrics::Metrics, settings::InForce, tls::Tls},
     tickets::WaitSlots,
 };
 
@@ -50,4 +50,6 @@ pub(crate) struct HttpParts {
     /// Slots of clients that wait for their tickets.
     pub(crate) waits: WaitSlots,
     pub(crate) stopping: CancellationToken,
+    /// Certificates of the listeners.
+    pub(crate) certificates: Arc<[Tls]>,
 }

@@ -153,6 +153,9 @@ metrics! {
     withheld: KindCounters = "shadow_withheld",
         "Predictions not applied because of shadow mode, by kind: prediction, allocation, pod";
     shadow: Gauge = "shadow", "1 if the server is in shadow mode";
+    shadow_reloads: KindCounters = "shadow_reloads",
+        "Reloads of the shadow file, by result: taken, refused (what was in force stays)";
+    shadow_refused: Gauge = "shadow_file_refused", "1 if the shadow file on disk is invalid and not in force";
     rules_reloads: KindCounters = "rules_reloads",
         "Reloads of the rules and the retry policy, by result: taken, refused (the old ones stay in force)";
     access_reloads: KindCounters = "access_reloads",
@@ -174,6 +177,8 @@ metrics! {
         "Reloads of changed certificates, by result: taken, refused (the old one stays in force)";
     certificates_refused: Gauge = "certificates_refused",
         "Listeners with an invalid certificate on disk that is not in force";
+    certificate_ends: Family<KindLabel, Gauge> = "certificate_ends_timestamp",
+        "Unix time at which the certificate in force ends, by the setting that names it", in Unit::Seconds;
     pools_reloads: KindCounters = "pools_reloads",
         "Reloads of the pools file, by result: taken, refused (the old one stays in force)";
     pools_refused: Gauge = "pools_refused", "1 if the pools file on disk is invalid and not in force";

@@ -2,7 +2,7 @@
 
 mod kept;
 
-use std::{fs, io::Read as _, path::Path, time::Duration};
+use std::{fs, io::Read as _, os::unix::fs::MetadataExt as _, path::Path, time::Duration};
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use axum::http::HeaderValue;
@@ -17,8 +17,25 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// Largest file that is read, in bytes.
 const FILE_BYTES: u64 = 1 << 20;
 
-/// State of a file by which a change is detected: name, size, modification time.
-pub(crate) type FileStamp = (String, u64, Option<std::time::SystemTime>);
+/// State of a file by which a change is detected. Size and time of modification alone do not do: a file of a Nix store, of an image or of
+/// `rsync -a` may replace one with the same.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FileStamp {
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    /// Device and inode.
+    identity: (u64, u64),
+    /// Times of the last modification of the content, and of the last change of the inode: seconds and nanoseconds since 1970.
+    times: [(i64, i64); 2],
+}
+
+impl FileStamp {
+    /// The state of a file with this name, links followed.
+    pub(crate) fn of(name: String, about: &fs::Metadata) -> Self {
+        let times = [(about.mtime(), about.mtime_nsec()), (about.ctime(), about.ctime_nsec())];
+        Self { name, bytes: about.len(), identity: (about.dev(), about.ino()), times }
+    }
+}
 
 /// Calls `look` every two seconds until `end`, with `false`; and at each SIGHUP, with `true`.
 /// `what` names the files in the log.
@@ -61,7 +78,7 @@ pub(crate) fn stamp(path: &Path) -> anyhow::Result<FileStamp> {
         // not opened: opening a named pipe would wait for a writer
         bail!("{} is not a regular file", path.display());
     }
-    Ok((path.display().to_string(), about.len(), about.modified().ok()))
+    Ok(FileStamp::of(path.display().to_string(), &about))
 }
 
 /// The text of a file. `bytes` is its size in its [`FileStamp`].
@@ -87,7 +104,7 @@ pub(crate) fn secret_text(file: &Path) -> anyhow::Result<String> {
     fs::metadata(file).map_err(|error| {
         anyhow!("names no file ({}); write the secret into a file, and its name here", error.kind())
     })?;
-    text(file, stamp(file)?.1)
+    text(file, stamp(file)?.bytes)
 }
 
 /// The secret in a file as a header value, with `prefix` before it; it is never logged. `what`
@@ -105,7 +122,44 @@ pub(crate) fn secret(file: &Path, prefix: &str, what: &str) -> anyhow::Result<He
 
 #[cfg(test)]
 mod tests {
+    use std::{os::unix::fs::symlink, time::SystemTime};
+
     use super::*;
+
+    #[test]
+    fn a_file_with_the_same_size_and_time_is_seen_as_changed() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let write = |name: &str, text: &str| {
+            fs::write(at(name), text).unwrap();
+            fs::File::open(at(name)).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        };
+        for name in ["old", "new"] {
+            fs::create_dir(at(name)).unwrap();
+            write(&format!("{name}/file"), name);
+        }
+        symlink("old", at("now")).unwrap();
+        let swap = || {
+            symlink("new", at("next")).unwrap();
+            fs::rename(at("next"), at("now")).unwrap();
+        };
+        let rename = || {
+            write("copy", "cpy");
+            fs::rename(at("copy"), at("new/file")).unwrap();
+        };
+        let nothing = || {};
+        let cases: [(&str, &dyn Fn(), bool); 4] = [
+            ("nothing", &nothing, false),
+            ("the link of the directory is swapped", &swap, true),
+            ("the file is replaced by rename", &rename, true),
+            ("it stays", &nothing, false),
+        ];
+        for (case, change, is_seen) in cases {
+            let before = stamp(&at("now/file")).unwrap();
+            change();
+            assert_eq!(stamp(&at("now/file")).unwrap() != before, is_seen, "{case}");
+        }
+    }
 
     #[test]
     fn a_secret_is_never_empty_and_never_shown() {

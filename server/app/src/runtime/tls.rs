@@ -6,10 +6,12 @@ mod expiry;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    time::{Duration, UNIX_EPOCH},
 };
 
 use anyhow::{Context as _, ensure};
 pub(crate) use expiry::Expiry;
+use plimsoll_proto::certificate::last_second;
 use tokio_rustls::{
     TlsAcceptor,
     rustls::{
@@ -23,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use webpki::EndEntityCert;
 
 use crate::runtime::{
-    metrics::Metrics,
+    metrics::{KindLabel, Metrics},
     reload,
     reload::{FileStamp, ReloadedValue},
 };
@@ -31,9 +33,16 @@ use crate::runtime::{
 /// Name of the files, for log messages.
 const FILES_NAME: &str = "certificates";
 
+/// Days: a certificate that expires sooner should be renewed now.
+const RENEW_WITHIN_DAYS: u64 = 14;
+/// Seconds of a day.
+const DAY_SECONDS: u64 = 86_400;
+
 /// The files of a certificate: its chain, its private key, and the CA of client certificates.
 #[derive(Debug, Clone)]
 pub(crate) struct Certificate {
+    /// The setting that names the chain, for metrics and texts.
+    pub(crate) setting: &'static str,
     pub(crate) chain: PathBuf,
     pub(crate) key: PathBuf,
     /// How client certificates are checked; `None` if clients need none.
@@ -52,16 +61,37 @@ pub(crate) struct ClientCertificates {
     pub(crate) required: bool,
 }
 
+/// A certificate that was read.
+#[derive(Debug)]
+pub(crate) struct ReadCertificate {
+    pub(crate) config: Arc<ServerConfig>,
+    /// Last second in which it is valid, since 1970; `None` if it does not say.
+    pub(crate) last_second: Option<u64>,
+}
+
+/// Whether a certificate should be renewed at this time, as a text to put behind its name; `None` if it is good for longer.
+pub(crate) fn renewal_note(last_second: u64, now_ms: u64) -> Option<String> {
+    let end = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(last_second));
+    match last_second.checked_sub(now_ms / 1000) {
+        None => Some(format!("ended at {end}: renew it; no client connects")),
+        Some(left) if left < RENEW_WITHIN_DAYS * DAY_SECONDS => {
+            Some(format!("ends at {end}: renew it, no client connects after that"))
+        }
+        Some(_) => None,
+    }
+}
+
 impl Certificate {
     /// Reads the files.
     ///
     /// # Errors
     /// A file cannot be read or is invalid, or certificate and key do not belong together; the text
     /// names the file.
-    pub(crate) fn read(&self) -> anyhow::Result<Arc<ServerConfig>> {
+    pub(crate) fn read(&self) -> anyhow::Result<Arc<ReadCertificate>> {
         let (certificate, key) = (self.chain.display(), self.key.display());
         let chain = certificates(&self.chain)?;
         let private = private_key(&self.key)?;
+        let last_second = chain.first().and_then(|certificate| last_second(certificate));
         let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()?;
         let builder = match &self.clients {
@@ -72,7 +102,7 @@ impl Certificate {
             .with_single_cert(chain, private)
             .with_context(|| format!("{certificate} and {key} do not go together"))?;
         config.alpn_protocols = self.protocols.iter().map(|name| name.to_vec()).collect();
-        Ok(Arc::new(config))
+        Ok(Arc::new(ReadCertificate { config: Arc::new(config), last_second }))
     }
 
     /// The states of the files on disk; `None` for one that cannot be read.
@@ -125,7 +155,7 @@ pub(crate) struct Tls(Arc<TlsState>);
 #[derive(Debug)]
 struct TlsState {
     files: Certificate,
-    kept_config: ReloadedValue<ServerConfig, [Option<FileStamp>; 3]>,
+    kept_config: ReloadedValue<ReadCertificate, [Option<FileStamp>; 3]>,
 }
 
 impl Tls {
@@ -142,7 +172,13 @@ impl Tls {
     /// Performs the handshake with the next client. Reads no file, so that accepting connections
     /// never waits for a disk.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(self.0.kept_config.in_force_now())
+        TlsAcceptor::from(Arc::clone(&self.0.kept_config.in_force_now().config))
+    }
+
+    /// What is to be known of the certificate in force at this time: that it must be renewed.
+    pub(crate) fn note(&self, now_ms: u64) -> Option<String> {
+        let note = renewal_note(self.0.kept_config.in_force_now().last_second?, now_ms)?;
+        Some(format!("the certificate of {} {note}", self.0.files.setting))
     }
 
     /// Reads the files again if they have changed. Invalid files are logged and counted, and the
@@ -173,6 +209,11 @@ pub(crate) async fn watch(
 fn reload_all(all: &[Tls], asked: bool, metrics: &Metrics) {
     for tls in all {
         tls.reload_if_changed(asked, metrics);
+        let end = tls.0.kept_config.in_force_now().last_second.and_then(|end| i64::try_from(end).ok());
+        metrics
+            .certificate_ends
+            .get_or_create(&KindLabel::of(tls.0.files.setting))
+            .set(end.unwrap_or_default());
     }
     let refused = all.iter().filter(|tls| tls.0.kept_config.is_refused()).count();
     metrics.certificates_refused.set(i64::try_from(refused).unwrap_or(i64::MAX));
@@ -196,28 +237,31 @@ pub(crate) fn names(connection: &ServerConnection) -> Arc<[String]> {
 mod tests {
     use std::fs;
 
+    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+
     use super::*;
-    use crate::runtime::metrics::KindLabel;
 
     #[test]
     fn a_renewed_certificate_is_taken_over_and_a_wrong_one_leaves_the_old_in_force() {
         let dir = tempfile::tempdir().unwrap();
         let [chain, key] = ["tls.crt", "tls.key"].map(|name| dir.path().join(name));
+        let (own_chain, own_key) = (chain.clone(), key.clone());
         let renew = || {
-            let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-            fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-            fs::write(&chain, made.cert.pem()).unwrap();
+            let mut made = CertificateParams::new(["localhost".to_owned()]).unwrap();
+            made.not_after = date_time_ymd(2049, 3, 2);
+            let key = KeyPair::generate().unwrap();
+            fs::write(&own_key, key.serialize_pem()).unwrap();
+            fs::write(&own_chain, made.self_signed(&key).unwrap().pem()).unwrap();
         };
         renew();
-        let files =
-            Certificate { chain: chain.clone(), key: key.clone(), clients: None, protocols: &[b"h2"] };
+        let files = Certificate { setting: "tls_cert_file", chain, key, clients: None, protocols: &[b"h2"] };
         let tls = Tls::new(files).unwrap();
         let in_force = || tls.0.kept_config.in_force_now();
         let (first, metrics) = (in_force(), Metrics::new());
         let look = |asked| reload_all(std::slice::from_ref(&tls), asked, &metrics);
         look(false);
         assert!(Arc::ptr_eq(&first, &in_force()), "nothing has changed");
-        fs::write(&chain, "nonsense").unwrap();
+        fs::write(&own_chain, "nonsense").unwrap();
         look(false);
         look(false);
         assert!(Arc::ptr_eq(&first, &in_force()), "what is wrong is not taken over");
@@ -227,5 +271,14 @@ mod tests {
         assert!(!Arc::ptr_eq(&first, &in_force()));
         let count = |kind| metrics.certificates_reloads.get_or_create(&KindLabel::of(kind)).get();
         assert_eq!((metrics.certificates_refused.get(), count("refused"), count("taken")), (0, 1, 1));
+        let end: u64 = 28_915 * DAY_SECONDS;
+        let shown = metrics.certificate_ends.get_or_create(&KindLabel::of("tls_cert_file")).get();
+        assert_eq!(shown.cast_unsigned(), end);
+        for (days_left, note) in [(15, None), (13, Some("ends at 2049-03-02")), (-1, Some("ended at"))] {
+            let found = tls.note((end * 1000).saturating_add_signed(-days_left * 86_400_000));
+            let is_said = note.map(|note| format!("the certificate of tls_cert_file {note}"));
+            assert_eq!(found.is_some(), is_said.is_some(), "{days_left}: {found:?}");
+            assert!(found.unwrap_or_default().starts_with(&is_said.unwrap_or_default()), "{days_left}");
+        }
     }
 }

@@ -104,9 +104,9 @@ impl SizingService {
         Some(body)
     }
 
-    /// The version of the history: see [`History::changes`].
+    /// The version of the history (see [`History::changes`]) and of shadow mode: neither ever falls.
     pub(crate) fn history_version(&self) -> u64 {
-        self.history.read(History::changes)
+        self.history.read(History::changes) + self.shadow.changes()
     }
 
     /// Caches the answer to a request, for [`Self::repeated_answer`].

@@ -1,8 +1,8 @@
 //! Cache of answers to Spack, by the text of the request. Bursts of pipelines ask for the same
 //! specs; a cached answer needs no parsing, computing or formatting.
 //!
-//! An answer depends on the request, the history, and settings that do not change while the server
-//! runs. So a change of the history clears the cache; so does a full table. If the operator defined
+//! An answer depends on the request, the history, shadow mode, and settings that do not change while the
+//! server runs. So a change of the history or of shadow mode clears the cache; so does a full table. If the operator defined
 //! pools, no answer is cached, because the free room of a pool changes at any time.
 
 use std::{

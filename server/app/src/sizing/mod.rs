@@ -9,6 +9,7 @@
 //! | [`known_answers`] | answers to stock Spack by the text of the request |
 //! | [`explanation`], [`need_groups`] | explanation of a prediction |
 //! | [`pools`] | the pools in force, and who holds their slots |
+//! | [`shadow_mode`] | whose predictions are in force |
 
 mod allocation;
 mod explanation;
@@ -16,6 +17,7 @@ mod known_answers;
 mod need_groups;
 pub(crate) mod pools;
 mod prediction;
+pub(crate) mod shadow_mode;
 
 use std::sync::Arc;
 
@@ -24,7 +26,7 @@ pub(crate) use explanation::Explanation;
 pub(crate) use known_answers::KnownAnswers;
 use plimsoll_core::{
     domain::{FieldViolation, Key, Prediction},
-    predict, shadow,
+    predict,
     shared_history::SharedHistory,
 };
 use plimsoll_proto::named_enum;
@@ -34,7 +36,7 @@ pub(crate) use prediction::PredictionCache;
 use crate::{
     access::{identity::Identity, privacy::PrivacySettings},
     runtime::metrics::{KindLabel, Metrics},
-    sizing::pools::PoolRegistry,
+    sizing::{pools::PoolRegistry, shadow_mode::ShadowMode},
 };
 
 /// Computes sizes for attempts. Cheap to clone.
@@ -45,7 +47,7 @@ pub(crate) struct SizingService {
     pub(crate) prediction_cache: Arc<PredictionCache>,
     pub(crate) known_answers: Arc<KnownAnswers>,
     pub(crate) settings: Arc<predict::Settings>,
-    pub(crate) shadow: Arc<shadow::Settings>,
+    pub(crate) shadow: ShadowMode,
     pub(crate) store: Store,
     pub(crate) pools: PoolRegistry,
     pub(crate) metrics: Arc<Metrics>,

@@ -210,7 +210,7 @@ pub(crate) fn read(file: &Path) -> anyhow::Result<Placement> {
 fn read_with(file: &Path, stamps: &mut Stamps) -> anyhow::Result<Placement> {
     let mut text = |path: &Path| {
         stamps.push(stamp_of(path));
-        let bytes = reload::stamp(path)?.1;
+        let bytes = reload::stamp(path)?.bytes;
         reload::text(path, bytes)
     };
     let folder = file.parent().unwrap_or_else(|| Path::new(""));

@@ -12,7 +12,7 @@ use crate::domain::{Cause, Fnv, Key, Summary};
 pub struct Settings {
     /// Whether shadow mode is on: predictions then apply only to the shares of builds in `apply`.
     pub is_on: bool,
-    /// Share of the builds of each stack, 0 to 1.
+    /// Share of the builds of each stack or project, 0 to 1. If both are named, the smaller one counts.
     pub apply: Vec<(String, f64)>,
 }
 
@@ -22,12 +22,13 @@ pub(crate) const ANY_STACK: &str = "*";
 impl Settings {
     /// Whether predictions for this key are only shown and not applied.
     pub fn withholds(&self, key: &Key) -> bool {
-        self.is_on && position(key) >= self.stack_share(&key.stack)
+        self.is_on && position(key) >= self.share_of(key)
     }
 
-    fn stack_share(&self, stack: &str) -> f64 {
+    fn share_of(&self, key: &Key) -> f64 {
         let named = |name: &str| self.apply.iter().find(|(known, _)| known == name).map(|(_, share)| *share);
-        named(stack).or_else(|| named(ANY_STACK)).unwrap_or(0.0)
+        let smallest = [&key.stack, &key.project].into_iter().filter_map(|name| named(name)).reduce(f64::min);
+        smallest.or_else(|| named(ANY_STACK)).unwrap_or(0.0)
     }
 }
 

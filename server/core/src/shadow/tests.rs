@@ -35,6 +35,17 @@ fn a_share_is_kept_by_stack_and_a_larger_one_only_adds_builds() {
 }
 
 #[test]
+fn a_project_has_a_share_of_its_own() {
+    let settings = with(&[("e4s", 1.0), ("g/off", 0.0), ("g/half", 0.5), ("*", 1.0)]);
+    let count = |stack: &str, project: &str| {
+        let of = |n| Key { project: project.to_owned(), ..key(stack, n) };
+        (0..1000).filter(|n| !settings.withholds(&of(*n))).count()
+    };
+    assert_eq!([count("", "g/off"), count("e4s", "g/off"), count("e4s", "g/on")], [0, 0, 1000]);
+    assert!((400..600).contains(&count("e4s", "g/half")), "the smaller share counts");
+}
+
+#[test]
 fn a_build_is_in_the_same_share_in_every_release() {
     let zlib = Key { package: "zlib".into(), ..Key::default() };
     assert!((position(&zlib) - 0.680_614_663_912).abs() < 1e-9, "{}", position(&zlib));

@@ -12,7 +12,7 @@ use std::{
 
 use deadpool_postgres::ClientWrapper;
 use tokio::{task::JoinSet, time::timeout};
-use tokio_postgres::{AsyncMessage, Client, Config, SimpleQueryMessage};
+use tokio_postgres::{AsyncMessage, Client, SimpleQueryMessage};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::{
@@ -53,9 +53,9 @@ impl Connection {
     /// There is none that may be used; the text has what is wrong with each host.
     pub(super) async fn open(target: &Target) -> Result<Self, PostgresError> {
         let mut tries = JoinSet::new();
-        for (host, config) in target.hosts.iter().cloned().enumerate() {
+        for host in 0..target.hosts.len() {
             let target = target.clone();
-            tries.spawn(async move { (host, try_host(&target, host, &config).await) });
+            tries.spawn(async move { (host, try_host(&target, host).await) });
         }
         let mut results = tries.join_all().await;
         results.sort_unstable_by_key(|(host, _)| *host);
@@ -93,8 +93,8 @@ impl Connection {
     }
 
     /// Connects to one host, and checks that it is a primary that may be used.
-    async fn open_host(target: &Target, host: usize, config: &Config) -> Result<Self, PostgresError> {
-        let connected = config.connect(target.tls.clone()).await;
+    async fn open_host(target: &Target, host: usize) -> Result<Self, PostgresError> {
+        let connected = target.connect(host).await;
         let (client, mut connection) = connected.map_err(|error| PostgresError::Passing(describe(&error)))?;
         let warnings = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&warnings);
@@ -121,9 +121,9 @@ impl Connection {
     }
 }
 
-async fn try_host(target: &Target, host: usize, config: &Config) -> Result<Connection, PostgresError> {
+async fn try_host(target: &Target, host: usize) -> Result<Connection, PostgresError> {
     let late = || PostgresError::Passing(format!("no answer within {} s", HOST_WITHIN.as_secs()));
-    let trying = timeout(HOST_WITHIN, Connection::open_host(target, host, config));
+    let trying = timeout(HOST_WITHIN, Connection::open_host(target, host));
     trying.await.unwrap_or_else(|_elapsed| Err(late()))
 }
 

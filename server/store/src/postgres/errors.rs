@@ -1,6 +1,6 @@
 //! Errors of the database, with texts that name the setting and say what to do.
 
-use std::{error::Error as _, fmt::Write as _};
+use std::{borrow::Cow, error::Error as _, fmt::Write as _};
 
 use tokio_postgres::{Error, error::SqlState};
 
@@ -83,8 +83,11 @@ pub(super) fn describe(error: &Error) -> String {
 }
 
 /// What helps against an error.
-fn hint(error: &Error, text: &str) -> Option<&'static str> {
-    let Some(code) = error.code() else { return connection_hint(text) };
+fn hint(error: &Error, text: &str) -> Option<Cow<'static, str>> {
+    let Some(code) = error.code() else { return connection_hint(text).map(Cow::Borrowed) };
+    if let Some(refusal) = error.as_db_error().filter(|_| *code == SqlState::INSUFFICIENT_PRIVILEGE) {
+        return Some(right_hint(refusal.message()).into());
+    }
     let by_code = [
         (SqlState::DISK_FULL, "make room on the disk of the database; writing goes on by itself"),
         (
@@ -108,10 +111,6 @@ fn hint(error: &Error, text: &str) -> Option<&'static str> {
             "check the name of the database in store_url, or create it: CREATE DATABASE name OWNER user ENCODING 'UTF8' TEMPLATE template0",
         ),
         (
-            SqlState::INSUFFICIENT_PRIVILEGE,
-            "let the user of store_url create the schema plimsoll (GRANT CREATE ON DATABASE name TO user), or make it its owner (ALTER SCHEMA plimsoll OWNER TO user, and the same for its tables)",
-        ),
-        (
             SqlState::READ_ONLY_SQL_TRANSACTION,
             "this is a standby, or its database is read-only: name the primary in store_url",
         ),
@@ -127,7 +126,30 @@ fn hint(error: &Error, text: &str) -> Option<&'static str> {
             "name PostgreSQL itself in store_url, not a pooler of connections (pgbouncer)",
         ),
     ];
-    by_code.into_iter().find(|(known, _)| known == code).map(|(_, way)| way)
+    by_code.into_iter().find(|(known, _)| known == code).map(|(_, way)| way.into())
+}
+
+/// What gives the user a right that the server refused: the messages are those of aclcheck_error in its source. A server that speaks another
+/// language is answered in general.
+fn right_hint(message: &str) -> String {
+    let refused = message.strip_prefix("permission denied for ").and_then(|rest| rest.split_once(' '));
+    let right = match refused {
+        Some(("schema" | "table" | "relation", "plimsoll" | "beat" | "entry" | "feed" | "identity" | "lease" | "lost")) => None,
+        Some(("database", name)) => Some(format!("CREATE ON DATABASE {name}")),
+        Some(("function", name)) => Some(format!("EXECUTE ON FUNCTION {name}")),
+        Some(("schema", name)) => Some(format!("USAGE ON SCHEMA {name}")),
+        Some(("table" | "view" | "relation", name)) => Some(format!("SELECT ON {name}")),
+        Some(("language", name)) => Some(format!("USAGE ON LANGUAGE {name}")),
+        _ if message.starts_with("must be owner of") => None,
+        _ => return "the user of store_url lacks the right that is named here: let an administrator of the database grant it".to_owned(),
+    };
+    match right {
+        Some(right) => {
+            format!("let an administrator run, in the database of store_url, GRANT {right} TO the user of store_url")
+        }
+        None => "make the user of store_url the owner of the schema plimsoll (ALTER SCHEMA plimsoll OWNER TO user, and the same for its tables)"
+            .to_owned(),
+    }
 }
 
 /// What helps if there is no connection, by what TLS and the system say.
@@ -139,6 +161,11 @@ fn connection_hint(text: &str) -> Option<&'static str> {
             "the host in store_url is not a name of the server's certificate: use a name that is, or issue the certificate for it",
         ),
         ("server does not support TLS", "turn ssl on there, or put sslmode=disable into store_url"),
+        (
+            "channel binding",
+            "store_url asks for channel_binding=require, which needs a role with a SCRAM password and a certificate signed with RSA or ECDSA: \
+             give the database these, or remove channel_binding",
+        ),
         ("certificate", "check the certificate of the database, and store_ca_file"),
         ("lookup address", "check the host in store_url"),
         ("password missing", "name the file with the password with store_password_file"),

@@ -2,7 +2,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `settings`, `tls`, `primary` | from the settings to what a connection needs; which host is the primary |
+//! | `settings`, `credentials`, `tls`, `primary` | from the settings to what a connection needs; which host is the primary |
 //! | `connection`, `checks` | one connection to the primary, with the settings of our sessions; whether the server can keep a store |
 //! | `schema`, `opening` | creates the tables; waits while another server has the store, and takes it |
 //! | `kept_position` | what was last seen of the database, in a file, so that an older one is refused |
@@ -16,6 +16,7 @@
 
 mod checks;
 mod connection;
+mod credentials;
 mod errors;
 mod filling;
 mod kept_position;

@@ -50,8 +50,7 @@ impl Connect for ToLastPrimary {
     ) -> Pin<Box<dyn Future<Output = Result<(Client, JoinHandle<()>), Error>> + Send + '_>> {
         let Self(target) = self;
         Box::pin(async move {
-            let config = target.hosts.get(target.last_primary.host()).cloned().unwrap_or_default();
-            let (client, connection) = config.connect(target.tls.clone()).await?;
+            let (client, connection) = target.connect(target.last_primary.host()).await?;
             // an error of the connection is that of the statement that waits, or of the next one
             let drive = async move { connection.await.unwrap_or_default() };
             Ok((client, TaskTracker::new().spawn(drive)))

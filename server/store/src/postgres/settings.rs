@@ -1,20 +1,24 @@
 //! Where the database is, and how to connect to it.
 
-use std::{fs, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{error::Error as _, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use tokio_postgres::{
-    Config,
-    config::{Host, SslMode},
+    Client, Config, Connection, Error, Socket,
+    config::{ChannelBinding, Host, SslMode},
 };
 
-use super::{errors::PostgresError, kept_position::KeptPosition, primary::LastPrimary, tls::Tls};
+use super::{
+    credentials::{CredentialFiles, Credentials},
+    errors::PostgresError,
+    kept_position::KeptPosition,
+    primary::LastPrimary,
+    tls::DatabaseStream,
+};
 
 /// How long a connection to one address may take to be made. A host may have several.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// How long sent bytes may go unacknowledged before a connection counts as lost.
 const SILENT_FOR: Duration = Duration::from_secs(10);
-/// Longest password file, bytes.
-const PASSWORD_BYTES: usize = 4096;
 
 /// Settings of every session. They take precedence over those of the role and of the database: a time limit there would end a commit, and a
 /// level of messages would hide the warning that a commit is not replicated. The session of a machine that is gone ends after 16 s. All statements go by the primary key: plans that sort or read
@@ -55,9 +59,9 @@ impl PostgresSettings {
 /// What is needed to connect.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
-    /// One for each host.
+    /// One for each host, without the password.
     pub(super) hosts: Vec<Config>,
-    pub(super) tls: Tls,
+    credentials: CredentialFiles,
     pub(super) last_primary: Arc<LastPrimary>,
     pub(super) kept_position: Arc<KeptPosition>,
     /// `HOST:PORT/DATABASE`, for texts.
@@ -67,28 +71,31 @@ pub(super) struct Target {
 impl Target {
     /// Reads the URL and the files.
     pub(super) fn read(settings: &PostgresSettings) -> Result<Self, PostgresError> {
-        let mut config =
+        let config =
             parse_url(&settings.url).map_err(|wrong| PostgresError::Lasting(format!("store_url {wrong}")))?;
-        if let Some(file) = &settings.password_file {
-            let wrong = |reason: String| {
-                PostgresError::Lasting(format!("store_password_file {}: {reason}", file.display()))
-            };
-            let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
-            let password = text.trim_end_matches(['\r', '\n']);
-            if password.is_empty() || password.len() > PASSWORD_BYTES || password.contains('\n') {
-                return Err(wrong("it must have the password as its only line".to_owned()));
-            }
-            config.password(password);
-        }
         if settings.ca_file.is_some() && config.get_ssl_mode() == SslMode::Disable {
             return Err(PostgresError::lasting(
                 "store_ca_file is set, and store_url is without TLS: add sslmode=verify-full to the URL, or remove store_ca_file",
             ));
         }
-        let tls = Tls::with_roots(settings.ca_file.as_deref()).map_err(PostgresError::Lasting)?;
+        let files = (settings.password_file.clone(), settings.ca_file.clone());
+        let credentials = CredentialFiles::open(files.0, files.1, config.get_ssl_mode())?;
         let hosts = one_for_each_host(&config);
         let kept_position = Arc::new(KeptPosition::read(settings.position_file.clone())?);
-        Ok(Self { name: name(&hosts), hosts, tls, last_primary: Arc::default(), kept_position })
+        Ok(Self { name: name(&hosts), hosts, credentials, last_primary: Arc::default(), kept_position })
+    }
+
+    /// Connects to one of the hosts, with the password and the CAs that the files have now.
+    pub(super) async fn connect(
+        &self,
+        host: usize,
+    ) -> Result<(Client, Connection<Socket, DatabaseStream>), Error> {
+        let mut config = self.hosts.get(host).cloned().unwrap_or_default();
+        let Credentials { password, tls } = self.credentials.now().await;
+        if let Some(password) = password {
+            config.password(password);
+        }
+        config.connect(tls).await
     }
 
     /// The error with the name of the database.
@@ -122,9 +129,6 @@ fn one_for_each_host(config: &Config) -> Vec<Config> {
         }
         if let Some(user) = config.get_user() {
             one.user(user);
-        }
-        if let Some(password) = config.get_password() {
-            one.password(password);
         }
         one.port(ports.get(at).or_else(|| ports.first()).copied().unwrap_or(5432));
         one.dbname(config.get_dbname().unwrap_or_default());
@@ -177,8 +181,12 @@ fn parse_url(url: &str) -> Result<Config, String> {
         return Err(PASSWORD_IN_URL.to_owned());
     }
     let text = format!("{base}?{}", kept.join("&"));
-    let mut config: Config =
-        text.parse().map_err(|error| format!("cannot be read ({error}); write it as {STORE_URL_FORM}"))?;
+    let unreadable = |error: Error| {
+        // the cause names the option, and never its value
+        let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+        format!("cannot be read ({cause}); write it as {STORE_URL_FORM}")
+    };
+    let mut config: Config = text.parse().map_err(unreadable)?;
     if config.get_password().is_some() {
         return Err(PASSWORD_IN_URL.to_owned());
     }
@@ -189,6 +197,9 @@ fn parse_url(url: &str) -> Result<Config, String> {
         return Err(format!("names no database; write it as {STORE_URL_FORM}"));
     }
     config.ssl_mode(tls_mode(mode, &config)?);
+    if config.get_channel_binding() == ChannelBinding::Require && config.get_ssl_mode() == SslMode::Disable {
+        return Err("has channel_binding=require, which needs TLS: add sslmode=verify-full, or remove channel_binding".to_owned());
+    }
     complete(&mut config);
     Ok(config)
 }
@@ -256,6 +267,9 @@ mod tests {
             ("postgres://u@h:port/p", "write it as postgres://"),
             ("postgres://u@h/p?sslmode=prefer", "require and verify-full"),
             ("postgres://u@h/p?sslmode=verify-ca", "require and verify-full"),
+            ("postgres://u@h/p?sslmode=disable&channel_binding=require", "channel_binding"),
+            ("postgres://u@h/p?channel_binding=always", "channel_binding"),
+            ("postgres://u@h/p?sslrootcert=x", "sslrootcert"),
         ];
         for (url, way) in wrong {
             let text = PostgresSettings::check_url(url).unwrap_err();

@@ -91,8 +91,8 @@ async fn a_lease_that_was_edited_or_removed_stops_the_writer_and_the_next_start_
 }
 
 /// A store that waits for the lease, and the holders that it waited for.
-pub(crate) fn wait_for(url: &str) -> (AbortOnDropHandle<Store>, Receiver<String>) {
-    let (settings, (tell, held_by)) = (settings(url), channel(8));
+pub(crate) fn wait_for(settings: &PostgresSettings) -> (AbortOnDropHandle<Store>, Receiver<String>) {
+    let (settings, (tell, held_by)) = (settings.clone(), channel(8));
     let waiting = async move {
         let tell = move |holder: &str| tell.try_send(holder.to_owned()).unwrap_or_default();
         Store::open_postgres_when_free(&settings, tell, &CancellationToken::new()).await.unwrap().unwrap()
@@ -105,9 +105,9 @@ async fn a_server_that_waits_takes_the_store_when_the_holder_closes_it_and_the_n
     let Some(server) = PostgresServer::shared() else { return };
     let database = server.new_database();
     let url = server.url(&database);
-    let (free, _none) = wait_for(&url);
+    let (free, _none) = wait_for(&settings(&url));
     let holder = free.await.unwrap();
-    let mut waiting = [wait_for(&url), wait_for(&url)];
+    let mut waiting = [wait_for(&settings(&url)), wait_for(&settings(&url))];
     for (_, held_by) in &mut waiting {
         assert!(held_by.recv().await.unwrap().contains("since"));
     }
@@ -137,7 +137,7 @@ async fn a_newer_server_changes_no_table_while_an_older_one_serves() {
     // as an older version leaves the schema
     server.sql(&database, "DROP TABLE plimsoll.lost; UPDATE plimsoll.identity SET schema_step = 2");
     let schema = "SELECT schema_step, to_regclass('plimsoll.lost') FROM plimsoll.identity";
-    let (waiting, mut held_by) = wait_for(&url);
+    let (waiting, mut held_by) = wait_for(&settings(&url));
     assert!(held_by.recv().await.is_some());
     assert_eq!(server.sql(&database, schema), "2|");
     older.commit(one(b"k", b"older still")).await.unwrap();
@@ -156,7 +156,7 @@ async fn a_server_that_waits_takes_the_store_of_a_dead_one() {
     assert_eq!(server.sql(&database, "SELECT n FROM plimsoll.beat"), "-1", "given up");
     // as a holder leaves it that was killed
     server.sql(&database, "UPDATE plimsoll.beat SET n = 7");
-    let (waiting, mut held_by) = wait_for(&url);
+    let (waiting, mut held_by) = wait_for(&settings(&url));
     assert!(held_by.recv().await.is_some());
     assert_eq!(waiting.await.unwrap().status().lease_epoch, 2);
 }

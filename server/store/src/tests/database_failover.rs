@@ -182,7 +182,7 @@ async fn an_unfenced_old_primary_keeps_no_lease() {
     // from now on a commit there waits for the standby; the standby itself waits for none once it is promoted
     old.sql("postgres", "ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (*)'");
     old.sql("postgres", "SELECT pg_reload_conf()");
-    let (waiting, mut holders) = wait_for(&url);
+    let (waiting, mut holders) = wait_for(&settings(&url));
     assert!(holders.recv().await.is_some());
     on_thread(&new, PostgresServer::promote).await;
     let written = async || store.commit(one(b"k", b"newer")).await.is_ok();

@@ -1,11 +1,14 @@
 //! What a start or a writer refuses in a database: each text names the setting and the way out, and no password.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
-use plimsoll_support::postgres::PostgresServer;
+use plimsoll_support::{patience::eventually, postgres::PostgresServer};
 
 use super::{
-    database::{open, settings},
+    database::{open, settings, value, wait_for},
     fixture::one,
 };
 use crate::{PostgresSettings, Store};
@@ -74,12 +77,47 @@ fn tables_that_are_no_store_of_this_program_are_refused_and_left_as_they_are() {
     assert_eq!(server.sql(&database, tables), "entry");
 }
 
-/// A server that checks passwords of one role, and speaks TLS as `localhost`.
-fn strict_server() -> Option<(PostgresServer, String)> {
+#[test]
+fn a_refused_right_is_named_with_its_grant() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let database = server.new_database();
+    let user = format!("{database}_rights");
+    server.sql("postgres", &format!("CREATE ROLE {user} LOGIN"));
+    let url = server.url(&database).replace("plimsoll@", &format!("{user}@"));
+    let refused = |right: &str, of: &str| {
+        server.sql(&database, &format!("REVOKE {right} FROM {of}"));
+        let text = refusal(&settings(&url));
+        server.sql(&database, &format!("GRANT {right} TO {user}"));
+        text
+    };
+    let function = "EXECUTE ON FUNCTION pg_control_system()";
+    let create = format!("CREATE ON DATABASE {database}");
+    let view = "SELECT ON pg_settings";
+    for (right, of, way) in [
+        (function, "PUBLIC", "GRANT EXECUTE ON FUNCTION pg_control_system TO"),
+        (view, "PUBLIC", "GRANT SELECT ON pg_settings TO"),
+        (create.as_str(), "PUBLIC", &format!("GRANT {create} TO")),
+    ] {
+        let text = refused(right, of);
+        assert!(text.contains(way) && text.matches("GRANT").count() == 1, "{right}: {text}");
+    }
+    drop(open(&url));
+    server.sql(&database, "ALTER TABLE plimsoll.lease OWNER TO plimsoll");
+    let text = refusal(&settings(&url));
+    assert!(text.contains("ALTER SCHEMA plimsoll OWNER TO") && !text.contains("GRANT"), "{text}");
+}
+
+/// Certificate and key of a server with this name, in PEM.
+fn certificate() -> [String; 2] {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
-    let ca = certificate.clone();
-    let server = PostgresServer::start(move |folder: &Path| {
+    [made.cert.pem(), made.signing_key.serialize_pem()]
+}
+
+/// A server that checks passwords of one role, and speaks TLS as `localhost`.
+fn strict_server() -> Option<(PostgresServer, String, PathBuf)> {
+    let ([certificate, key], mut place) = (certificate(), PathBuf::new());
+    let server = PostgresServer::start(|folder: &Path| {
+        folder.clone_into(&mut place);
         let hba = "host all strict 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n";
         for (name, text) in [("hba", hba), ("certificate", &certificate), ("key", &key)] {
             fs::write(folder.join(name), text).unwrap();
@@ -94,12 +132,12 @@ fn strict_server() -> Option<(PostgresServer, String)> {
             "ssl=on".to_owned(),
         ]
     })?;
-    Some((server, ca))
+    Some((server, certificate, place))
 }
 
 #[tokio::test]
 async fn passwords_and_certificates_are_checked_and_passwords_never_shown() {
-    let Some((server, ca)) = strict_server() else { return };
+    let Some((server, ca, _place)) = strict_server() else { return };
     server.sql("postgres", "CREATE ROLE strict LOGIN SUPERUSER PASSWORD 'right-s3cret'");
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
@@ -131,6 +169,44 @@ async fn passwords_and_certificates_are_checked_and_passwords_never_shown() {
     let encrypted =
         "SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename = 'strict'";
     assert_eq!(server.sql("postgres", encrypted), "t");
+}
+
+#[tokio::test]
+async fn renewed_passwords_and_cas_are_read_again() {
+    let Some((server, ca, place)) = strict_server() else { return };
+    server.sql("postgres", "CREATE ROLE strict LOGIN SUPERUSER PASSWORD 'first'");
+    let dir = tempfile::tempdir().unwrap();
+    let [password_file, ca_file] = ["password", "ca"].map(|name| dir.path().join(name));
+    let write = |password: &str, ca: &str| {
+        fs::write(&password_file, password).unwrap();
+        fs::write(&ca_file, ca).unwrap();
+    };
+    write("first", &ca);
+    let url = format!("postgres://strict@localhost:{}/postgres?sslmode=verify-full", server.port);
+    let settings = PostgresSettings {
+        password_file: Some(password_file.clone()),
+        ca_file: Some(ca_file.clone()),
+        ..settings(&(url + "&channel_binding=require"))
+    };
+    let store = Store::open_postgres(&settings).unwrap();
+    let (waiting, mut held_by) = wait_for(&settings);
+    assert!(held_by.recv().await.is_some());
+    let [certificate, key] = certificate();
+    server.sql("postgres", "ALTER ROLE strict PASSWORD 'second'");
+    fs::write(place.join("certificate"), &certificate).unwrap();
+    fs::write(place.join("key"), key).unwrap();
+    server.crash();
+    server.start_again();
+    // as an operator that takes the old files away before the new ones are there
+    fs::remove_file(&password_file).unwrap();
+    let refused = store.commit(one(b"k", b"v")).await.unwrap_err().to_string();
+    assert!(refused.contains("certificate"), "{refused}");
+    write("second\n", &certificate);
+    let commit = async || store.commit(one(b"k", b"renewed")).await;
+    eventually("it writes again", commit, Result::is_ok).await.unwrap();
+    assert_eq!(value(&store, b"k").await.unwrap(), b"renewed");
+    store.close().await.unwrap();
+    assert_eq!(value(&waiting.await.unwrap(), b"k").await.unwrap(), b"renewed");
 }
 
 #[test]

@@ -145,7 +145,13 @@ async fn an_issuer_is_believed_by_the_ca_that_the_operator_names_and_by_no_other
     fs::write(file("tls.key"), made.signing_key.serialize_pem()).unwrap();
     let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     fs::write(file("other.crt"), other.cert.pem()).unwrap();
-    let files = Certificate { chain: file("tls.crt"), key: file("tls.key"), clients: None, protocols: &[] };
+    let files = Certificate {
+        setting: "",
+        chain: file("tls.crt"),
+        key: file("tls.key"),
+        clients: None,
+        protocols: &[],
+    };
     let tls = Tls::new(files).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://localhost:{}/keys", listener.local_addr().unwrap().port());

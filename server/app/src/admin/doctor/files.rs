@@ -7,9 +7,8 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{Context as _, anyhow, bail};
 use plimsoll_core::{domain::History, shared_history::SharedHistory};
-use plimsoll_proto::certificate::last_second;
 
 use super::{CheckLine, line_of};
 use crate::{
@@ -19,15 +18,10 @@ use crate::{
         clock::Clock,
         metrics::Metrics,
         settings::Config,
-        tls::{Certificate, ClientCertificates, certificates},
+        tls::{Certificate, ClientCertificates, renewal_note},
     },
-    sizing::pools::PoolRegistry,
+    sizing::{pools::PoolRegistry, shadow_mode::ShadowMode},
 };
-
-/// Days: a certificate that expires sooner should be renewed now.
-const RENEW_WITHIN_DAYS: u64 = 14;
-/// Seconds of a day.
-const DAY_SECONDS: u64 = 86_400;
 
 /// Checks the access file.
 pub(super) fn check_access(config: &Config) -> CheckLine {
@@ -83,19 +77,15 @@ pub(super) fn check_webhook(config: &Config) -> Option<CheckLine> {
 /// Checks that a certificate and its key can be used; returns a text with the day on which it
 /// expires.
 fn good_until(chain: &Path, key: &Path, clients: Option<ClientCertificates>) -> anyhow::Result<String> {
-    let files = Certificate { chain: chain.to_owned(), key: key.to_owned(), clients, protocols: &[] };
-    files.read()?;
-    let shown = chain.display();
-    let first = certificates(chain)?;
-    let last = first.first().and_then(|certificate| last_second(certificate));
+    let setting = "tls_cert_file";
+    let files =
+        Certificate { setting, chain: chain.to_owned(), key: key.to_owned(), clients, protocols: &[] };
+    let (shown, last) = (chain.display(), files.read()?.last_second);
     let last = last.with_context(|| format!("{shown} does not say when it ends: make another one"))?;
+    if let Some(note) = renewal_note(last, Clock.now_unix_ms()) {
+        bail!("{shown} {note}");
+    }
     let end = humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + Duration::from_secs(last));
-    let left = last.checked_sub(Clock.now_unix_ms() / 1000);
-    let left = left.with_context(|| format!("{shown} ended at {end}: renew it; no client connects"))?;
-    ensure!(
-        left >= RENEW_WITHIN_DAYS * DAY_SECONDS,
-        "{shown} ends at {end}: renew it, no client connects after that"
-    );
     Ok(format!("{shown} is good until {end}"))
 }
 
@@ -103,6 +93,13 @@ fn good_until(chain: &Path, key: &Path, clients: Option<ClientCertificates>) -> 
 pub(super) fn pools(config: &Config) -> CheckLine {
     let read = PoolRegistry::open(config.pools_file.clone(), Arc::new(Metrics::new()));
     line_of("pools", read.map(|_pools| named_file(config.pools_file.as_ref())))
+}
+
+/// Checks the shadow file, if there is one.
+pub(super) fn shadow(config: &Config) -> Option<CheckLine> {
+    let file = config.shadow_file.as_ref()?;
+    let read = ShadowMode::open(Some(file.clone()), config.shadow.clone(), Arc::new(Metrics::new()));
+    Some(line_of("shadow mode", read.map(|_mode| file.display().to_string())))
 }
 
 /// Checks the operator's rules for verdicts, and the retry terms.

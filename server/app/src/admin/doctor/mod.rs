@@ -82,6 +82,7 @@ fn check(config: &Config) -> anyhow::Result<Vec<CheckLine>> {
     lines.extend([files::check_access(config), files::check_tls(config)]);
     lines.extend(files::check_webhook(config));
     lines.extend([files::pools(config), files::check_rules(config)]);
+    lines.extend(files::shadow(config));
     lines.extend(upstreams::check_upstreams(config)?);
     lines.extend(gitlab::check_gitlab(&config.gitlab)?);
     Ok(lines)

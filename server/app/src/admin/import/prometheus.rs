@@ -103,7 +103,7 @@ fn parse_header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
 
 fn read_labels(file: Option<PathBuf>) -> anyhow::Result<PrometheusLabels> {
     let Some(file) = file else { return Ok(PrometheusLabels::default()) };
-    let text = reload::stamp(&file).and_then(|(_, bytes, _)| reload::text(&file, bytes));
+    let text = reload::stamp(&file).and_then(|stamp| reload::text(&file, stamp.bytes));
     let read = text.and_then(|text| {
         let labels: PrometheusLabels = toml::from_str(&text)?;
         labels.check().map_err(anyhow::Error::msg)?;

@@ -196,7 +196,7 @@ mod tests {
             rcgen::CertificateParams::new(["elsewhere".to_owned()]).unwrap().self_signed(&pair).unwrap();
         std::fs::write(&chain, made.pem()).unwrap();
         std::fs::write(&key, pair.serialize_pem()).unwrap();
-        Certificate { chain, key, clients: None, protocols: &[b"h2", b"http/1.1"] }
+        Certificate { setting: "", chain, key, clients: None, protocols: &[b"h2", b"http/1.1"] }
     }
 
     /// Answers one request: with an archive whom shows the token, else with a refusal.
@@ -204,7 +204,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (address, config) = (listener.local_addr().unwrap(), certificate.read().unwrap());
         thread::spawn(move || {
-            let connection = ServerConnection::new(config).unwrap();
+            let connection = ServerConnection::new(Arc::clone(&config.config)).unwrap();
             let mut stream = BufReader::new(StreamOwned::new(connection, listener.accept().unwrap().0));
             let (mut request, mut line) = (String::new(), String::new());
             while stream.read_line(&mut line).is_ok_and(|count| count > 2) {

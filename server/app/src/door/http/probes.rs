@@ -9,7 +9,11 @@ use axum::{
 };
 use plimsoll_store::StoreMode;
 
-use crate::{ci::prometheus, door::http_state::HttpState, runtime::metrics::Metrics};
+use crate::{
+    ci::prometheus,
+    door::http_state::HttpState,
+    runtime::{clock::Clock, metrics::Metrics},
+};
 
 const STOPPING: &str = "stopping\n";
 
@@ -25,15 +29,20 @@ pub(super) async fn readyz(State(parts): State<HttpState>) -> impl IntoResponse 
     if parts.stopping.is_cancelled() {
         return (StatusCode::SERVICE_UNAVAILABLE, STOPPING.to_owned());
     }
-    readiness(parts.store.status().mode, parts.store.found_damage().notice())
+    let now = Clock.now_unix_ms();
+    let certificates = parts.certificates.iter().filter_map(|certificate| certificate.note(now));
+    let mut notes: Vec<String> = parts.store.found_damage().notice().into_iter().chain(certificates).collect();
+    notes.dedup();
+    readiness(parts.store.status().mode, notes)
 }
 
-/// Whether a server with such a store is ready, and what operators must know. Damage costs what stands there, and a restart helps nothing:
-/// the server stays ready for all else.
-fn readiness(mode: StoreMode, damage: Option<String>) -> (StatusCode, String) {
+/// Whether a server with such a store is ready, and in further lines what operators must know. Damage costs what stands there, and a restart
+/// helps nothing: the server stays ready for all else.
+fn readiness(mode: StoreMode, notes: Vec<String>) -> (StatusCode, String) {
     match mode {
         StoreMode::Writable => {
-            (StatusCode::OK, damage.map_or_else(|| "ok\n".to_owned(), |damage| format!("ok, but {damage}\n")))
+            let lines = std::iter::once("ok".to_owned()).chain(notes);
+            (StatusCode::OK, lines.map(|line| line + "\n").collect())
         }
         StoreMode::ReadOnly { reason } | StoreMode::Taken { reason } => {
             (StatusCode::SERVICE_UNAVAILABLE, format!("the store cannot write: {reason}\n"))
@@ -73,14 +82,14 @@ mod tests {
     #[test]
     fn a_server_with_damage_is_ready_and_says_so() {
         let full = StoreMode::ReadOnly { reason: "full".to_owned() };
-        let damage = Some("2 damaged places found".to_owned());
+        let damage = vec!["2 damaged places found".to_owned()];
         let table = [
-            (StoreMode::Writable, None, 200, "ok\n"),
-            (StoreMode::Writable, damage.clone(), 200, "ok, but 2 damaged places found\n"),
+            (StoreMode::Writable, vec![], 200, "ok\n"),
+            (StoreMode::Writable, damage.clone(), 200, "ok\n2 damaged places found\n"),
             (full, damage, 503, "the store cannot write: full\n"),
         ];
-        for (mode, damage, status, text) in table {
-            let (found, said) = readiness(mode, damage);
+        for (mode, notes, status, text) in table {
+            let (found, said) = readiness(mode, notes);
             assert_eq!((found.as_u16(), said.as_str()), (status, text));
         }
     }

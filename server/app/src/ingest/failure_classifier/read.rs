@@ -28,7 +28,7 @@ pub(crate) fn rule_files(dir: &Path) -> anyhow::Result<Vec<(String, String)>> {
             bail!("{} holds {} files of rules, at most {MAX_FILES} are read", dir.display(), stamps.len());
         }
         let mut files = Vec::new();
-        for (name, bytes, _) in stamps {
+        for FileStamp { name, bytes, .. } in stamps {
             let path = dir.join(&name);
             files.push((name, text(&path, bytes)?));
         }
@@ -41,7 +41,7 @@ pub(crate) fn rule_files(dir: &Path) -> anyhow::Result<Vec<(String, String)>> {
 /// Errors: the file cannot be read, or is invalid.
 pub(super) fn read_terms(path: &Path) -> anyhow::Result<Vec<PolicyException>> {
     let read = || {
-        let bytes = stamp(path)?.1;
+        let bytes = stamp(path)?.bytes;
         let text = text(path, bytes)?;
         RetryPolicy::parse_terms(&text).map_err(|error| anyhow!("{}: {error}", path.display()))
     };
@@ -86,7 +86,7 @@ fn stamps_in(dir: &Path) -> anyhow::Result<Vec<FileStamp>> {
             if !about.is_file() {
                 return Err(io::Error::other(format!("{name} is not a regular file")));
             }
-            stamps.push((name, about.len(), about.modified().ok()));
+            stamps.push(FileStamp::of(name, &about));
         }
         stamps.sort();
         Ok(stamps)

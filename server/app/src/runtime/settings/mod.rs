@@ -42,7 +42,7 @@ use by_module::{admission, gitlab, privacy};
 pub use machine::MachineMemory;
 pub(crate) use machine::{MemoryPlan, log_bytes};
 pub(crate) use one_store::refuse_two_stores;
-pub(crate) use parse::share as parse_share;
+pub(crate) use parse::{on_off as parse_switch, share as parse_share, shares as parse_shares};
 use setting::Setting;
 
 /// Crates of the server that a log filter for the server also covers.
@@ -120,6 +120,8 @@ pub struct Config {
     pub predict: predict::Settings,
     /// Shadow mode: builds with predictions that are shown, but not applied.
     pub shadow: shadow::Settings,
+    /// The file that replaces them; reloaded while the server runs.
+    pub shadow_file: Option<PathBuf>,
     /// Settings for retries.
     pub retry: retry::RetryPolicy,
     /// The policy file with retry terms; reloaded while the server runs.
@@ -213,6 +215,7 @@ impl Default for Config {
             drain_timeout: Duration::from_secs(20),
             predict: predict::Settings::default(),
             shadow: shadow::Settings::default(),
+            shadow_file: None,
             retry: retry::RetryPolicy::default(),
             retry_policy: None,
             rules_dir: None,

@@ -82,7 +82,7 @@ pub(super) fn up_to_all(text: &str) -> Result<f64, String> {
 }
 
 /// A switch: `on` or `off`.
-pub(super) fn on_off(text: &str) -> Result<bool, String> {
+pub(crate) fn on_off(text: &str) -> Result<bool, String> {
     match text {
         "on" | "true" => Ok(true),
         "off" | "false" => Ok(false),
@@ -91,8 +91,8 @@ pub(super) fn on_off(text: &str) -> Result<bool, String> {
 }
 
 /// Shares by name: `e4s=10%,*=0`. Each name may occur once.
-pub(super) fn shares(text: &str) -> Result<Vec<(String, f64)>, String> {
-    by_stack(text, "share of a stack; write it as e4s=10% or *=10%", |share| match share {
+pub(crate) fn shares(text: &str) -> Result<Vec<(String, f64)>, String> {
+    by_stack(text, "share of a stack or project; write it as e4s=10% or *=10%", |share| match share {
         "0" | "0%" => Ok(0.0),
         share => fraction(share, 1.0),
     })

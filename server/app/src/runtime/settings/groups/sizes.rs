@@ -20,8 +20,11 @@ pub(super) const PREDICTIONS: &[Setting] = settings! {
     "max_decrease" => predict.max_decrease, "SHARE", read parse::up_to_all, unset "sizes follow at once";
     /// on: predictions are made and shown, but only in force for the builds of --shadow-apply.
     "shadow" => shadow.is_on, "on|off";
-    /// Shares of builds, by stack, for which predictions are in force in shadow mode, for example `e4s=10%,*=1%`.
+    /// Shares of builds, by stack or project, for which predictions are in force in shadow mode, for example `e4s=10%,group/app=0%,*=1%`. If
+    /// both are named, the smaller share counts.
     "shadow_apply" => shadow.apply, "LIST";
+    /// File that replaces shadow and shadow_apply while it exists, read again when it changes: `shadow = "on"` in it takes all sizes back.
+    "shadow_file" => shadow_file, "FILE", read parse::file;
 };
 
 pub(super) const RULES: &[Setting] = settings! {

@@ -11,9 +11,11 @@ pub(super) const STORE: &[Setting] = settings! {
     /// PostgreSQL database that keeps the store in the place of data_dir: postgres://USER@HOST:PORT/DATABASE?sslmode=require, without a
     /// password. Several servers may share it: one serves, the others wait as standbys.
     "store_url" => store_url, "URL", read checks::store_url, unset "the store is in data_dir";
-    /// File with the password of store_url's user. It is read when the server starts.
+    /// File with the password of store_url's user. It is read again for each new connection, so the password can be changed while servers
+    /// run.
     "store_password_file" => store_password_file, "FILE", read parse::file;
-    /// PEM file with the CA of the database's certificate, if that of the system does not know it.
+    /// PEM file with the CA of the database's certificate, if that of the system does not know it. It is read again for each new
+    /// connection.
     "store_ca_file" => store_ca_file, "FILE", read parse::file;
     /// Memory for the storage engine's cache, from 1MiB to 1TiB.
     "store_cache" => store_cache, "SIZE", read checks::store_cache;
