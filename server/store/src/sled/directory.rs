@@ -316,7 +316,11 @@ fn marker_of(path: &Path) -> Result<Option<Marker>, OpenError> {
             Err(OpenError::HalfRestored { dir: path.to_owned() })
         }
         Some(_) => Ok(marker),
-        None => check_empty(path).map(|()| None),
+        None => {
+            check_empty(path)?;
+            marker::refuse_emptied(path)?;
+            Ok(None)
+        }
     }
 }
 

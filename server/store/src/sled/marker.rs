@@ -1,7 +1,8 @@
 //! The marker: a small file beside the engine's directory with the store's identity and its progress.
 //!
 //! sled may open a truncated log as a new, empty store. Only a file outside the log can show that something is
-//! missing.
+//! missing. That file goes with all others when the directory is emptied, so the directory itself has the id of its store, too, as an
+//! extended attribute: a new directory has none.
 
 use std::{
     fs::{self, File},
@@ -10,6 +11,7 @@ use std::{
 };
 
 use plimsoll_proto::own_files;
+use rustix::fs::{XattrFlags, getxattr, setxattr};
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
@@ -19,6 +21,9 @@ use super::fault::{FORMAT_VERSION, OpenError};
 pub(crate) const MARKER_FILE: &str = "plimsoll.json";
 /// Name of the next marker while it is written.
 pub(crate) const NEW_FILE: &str = "plimsoll.json.new";
+
+/// The extended attribute of the data directory with the id of its store, as text.
+pub(crate) const ATTRIBUTE: &str = "user.plimsoll.store";
 
 /// Content of the marker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,8 +100,24 @@ impl Marker {
         let (path, new) = (dir.join(MARKER_FILE), dir.join(NEW_FILE));
         let text = serde_json::to_vec_pretty(self)
             .map_err(|error| OpenError::Marker { path: path.clone(), reason: error.to_string() })?;
-        own_files::replace(&new, &path, &text).map_err(OpenError::io("write", new))
+        own_files::replace(&new, &path, &text).map_err(OpenError::io("write", new))?;
+        if self.state == StoreStage::Ready {
+            // file systems without such attributes keep the marker alone
+            let _unsupported =
+                setxattr(dir, ATTRIBUTE, self.store_id.to_string().as_bytes(), XattrFlags::empty());
+        }
+        Ok(())
     }
+}
+
+/// Refuses a directory without a marker that had a store: everything in it was removed, but not the directory itself.
+pub(crate) fn refuse_emptied(dir: &Path) -> Result<(), OpenError> {
+    let mut id = [0; 64];
+    let Ok(length) = getxattr(dir, ATTRIBUTE, &mut id) else { return Ok(()) };
+    let id = String::from_utf8_lossy(id.get(..length).unwrap_or_default()).into_owned();
+    let what =
+        format!("all files of the store {id} are gone (a new directory lacks the attribute {ATTRIBUTE})");
+    Err(OpenError::Emptied { dir: dir.to_owned(), what })
 }
 
 /// Id of the store in a directory, from its marker. Works also while a server has the store open.

@@ -49,6 +49,7 @@ pub fn store_id_at(dir: &Path) -> Result<Ulid, OpenError> {
     let (directory, marker) = match Directory::open_unwritable(dir) {
         Err(OpenError::Missing { .. }) if exists => {
             check_empty(dir)?;
+            marker::refuse_emptied(dir)?;
             return Err(OpenError::Missing { dir: dir.to_owned() });
         }
         opened => opened?,

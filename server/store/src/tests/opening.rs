@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use super::fixture::{one, open, refusal, settings};
-use crate::{Store, fixtures::contents};
+use crate::{Store, fixtures::contents, store_id_at};
 
 /// Changes the marker's text.
 fn edit_marker(dir: &Path, change: impl Fn(&str) -> String) {
@@ -85,6 +85,32 @@ async fn an_emptied_store_is_an_error_and_no_fresh_start() {
     let error = refusal(dir.path());
     assert!(error.contains("has lost what it held") && error.contains("restore a backup"), "{error}");
     assert_eq!(contents(dir.path()).unwrap(), before);
+}
+
+#[tokio::test]
+async fn an_emptied_directory_is_no_new_one() {
+    for left in ["", "plimsoll.lock", "lost+found"] {
+        let dir = closed_store().await;
+        let data = settings(dir.path()).dir;
+        for file in fs::read_dir(&data).unwrap().flatten().filter(|file| file.file_name() != left) {
+            let path = file.path();
+            if path.is_dir() { fs::remove_dir_all(path).unwrap() } else { fs::remove_file(path).unwrap() }
+        }
+        if left == "lost+found" {
+            fs::create_dir(data.join(left)).unwrap();
+        }
+        if rustix::fs::getxattr(&data, "user.plimsoll.store", &mut [0; 64]).is_err() {
+            eprintln!("skipped: this file system has no extended attributes");
+            return;
+        }
+        let before = contents(dir.path()).unwrap();
+        let error = refusal(dir.path());
+        assert!(error.contains("has lost what it held: all files of the store"), "{left}: {error}");
+        assert!(store_id_at(&data).unwrap_err().to_string().contains("has lost"), "{left}");
+        assert_eq!(contents(dir.path()).unwrap(), before, "{left}");
+        fs::rename(&data, data.with_extension("old")).unwrap();
+        open(dir.path());
+    }
 }
 
 #[tokio::test]
