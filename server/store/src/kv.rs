@@ -4,7 +4,7 @@
 //! records are built once on top of it. Callers must be able to repeat a commit with an unknown result: keys
 //! are unique, so a repeat writes the same bytes again.
 
-use std::ops::AddAssign;
+use std::{ops::AddAssign, time::Instant};
 
 use ulid::Ulid;
 
@@ -217,6 +217,9 @@ pub struct StoreStatus {
     /// Acknowledged commits that failovers of the database lost since the store was created, as far as a server saw it. 0 for stores that
     /// are not in a database.
     pub commits_lost: u64,
+    /// What the clock of the database showed, milliseconds since 1970, and when that was read. `None` for stores that are not in a
+    /// database, and until it is known.
+    pub database_clock: Option<(i64, Instant)>,
 }
 
 /// Whether a store accepts commits, and why not.

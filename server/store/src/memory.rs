@@ -114,6 +114,7 @@ impl MemoryStore {
             last_commit_micros: state.last_commit_micros,
             unknown_fates: 0,
             commits_lost: 0,
+            database_clock: None,
         }
     }
 

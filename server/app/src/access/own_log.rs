@@ -4,21 +4,23 @@ use plimsoll_core::domain::{EvidenceLine, EvidenceSource, MatchedLine, ReportedE
 
 use super::privacy::HIDDEN;
 
-/// Log lines that the caller sent.
+/// Log lines that the caller sent, with this question or before.
 #[derive(Debug, Default)]
 pub(crate) struct OwnLog {
     /// Lines that a rule matches.
     pub(crate) lines: Vec<MatchedLine>,
     /// If no rule matches: the first and the last line that mention an error.
-    pub(crate) words: [Option<String>; 2],
+    pub(crate) words: Vec<String>,
 }
 
 impl OwnLog {
-    pub(crate) fn of(reported: &ReportedEvidence) -> Self {
-        Self {
-            lines: reported.log.clone(),
-            words: [reported.first_words.clone(), reported.last_words.clone()],
+    pub(crate) fn of<'a>(all_reported: impl Iterator<Item = &'a ReportedEvidence>) -> Self {
+        let mut own = Self::default();
+        for reported in all_reported {
+            own.lines.extend_from_slice(&reported.log);
+            own.words.extend(reported.first_words.iter().chain(&reported.last_words).cloned());
         }
+        own
     }
 
     /// Whether `text`, the text of an evidence line, is `rule: line` of one of [`Self::lines`], so
@@ -31,7 +33,7 @@ impl OwnLog {
     /// itself sent: one in [`Self::lines`] or [`Self::words`].
     pub(crate) fn begins_with_line(&self, first: &str) -> bool {
         let lines = self.lines.iter().flat_map(|own| [&own.line, &own.first]);
-        lines.chain(self.words.iter().flatten()).any(|own| !own.is_empty() && own == first)
+        lines.chain(&self.words).any(|own| !own.is_empty() && own == first)
     }
 
     /// Removes from a verdict the log lines that others sent.

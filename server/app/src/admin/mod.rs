@@ -37,9 +37,12 @@ use clap::{Parser, Subcommand, ValueEnum};
 use plimsoll_proto::shown::escaped_lines;
 use plimsoll_store::StoreSettings;
 
-use crate::runtime::settings::{Args, Config};
+use crate::runtime::{
+    outgoing::OversizedAnswer,
+    settings::{Args, Config},
+};
 
-/// Exit status of a command that did only part of its work, and reported the rest.
+/// Exit status of a command that did only part of its work and reported the rest, or got an answer too large to read.
 const EXIT_INCOMPLETE: u8 = 3;
 
 /// What a command could not do; the exit status is then [`EXIT_INCOMPLETE`].
@@ -146,7 +149,8 @@ impl Command {
             Err(error) if is_closed_output(&error) => ExitCode::SUCCESS,
             Err(error) => {
                 print_note(format_args!("plimsoll-server: {error:#}"));
-                if error.is::<import::RowsRefused>() || error.is::<IncompleteResult>() {
+                let is_incomplete = error.is::<import::RowsRefused>() || error.is::<IncompleteResult>();
+                if is_incomplete || error.is::<OversizedAnswer>() {
                     ExitCode::from(EXIT_INCOMPLETE)
                 } else {
                     ExitCode::FAILURE

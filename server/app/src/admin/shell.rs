@@ -2,12 +2,13 @@
 
 use std::{
     io::{self, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use anyhow::Context as _;
 use clap::Args;
 use clap_complete::Shell;
+use plimsoll_proto::own_files;
 
 use super::line::{self, examples_text};
 
@@ -38,8 +39,42 @@ impl Completions {
 impl Man {
     pub(super) fn run(&self) -> anyhow::Result<()> {
         let shown = self.directory.display();
-        let written = clap_mangen::generate_to(line::command(), &self.directory);
+        let mut built = line::command().disable_help_subcommand(true);
+        built.build();
+        let written = write_pages(&built, &self.directory);
         written.with_context(|| format!("cannot write pages into {shown}"))?;
         Ok(writeln!(io::stdout(), "wrote the manual pages into {shown}")?)
+    }
+}
+
+/// Writes the page of a command, and those of the commands in it. A link that has the name of a page is refused.
+fn write_pages(command: &clap::Command, dir: &Path) -> io::Result<()> {
+    for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
+        write_pages(inner, dir)?;
+    }
+    let (page, mut text) = (clap_mangen::Man::new(command.clone()), Vec::new());
+    page.render(&mut text)?;
+    let path = dir.join(page.get_filename());
+    own_files::replace_named(&path, &text)
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_not_written_through_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let other = dir.path().join("other");
+        std::fs::write(&other, "of another program").unwrap();
+        let man = Man { directory: dir.path().to_owned() };
+        man.run().unwrap();
+        let page = dir.path().join("plimsoll-server-backup.1");
+        std::fs::remove_file(&page).unwrap();
+        std::os::unix::fs::symlink(&other, &page).unwrap();
+        let error = format!("{:#}", man.run().unwrap_err());
+        assert!(error.contains("plimsoll-server-backup.1: it is a symbolic link"), "{error}");
+        assert_eq!(std::fs::read(&other).unwrap(), b"of another program");
     }
 }

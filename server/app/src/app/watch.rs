@@ -13,7 +13,7 @@ use crate::{
     ci::gitlab::Follower,
     door::grpc,
     ingest,
-    runtime::{metrics::Metrics, settings::Config, tls},
+    runtime::{clock::Clock, clock_check, metrics::Metrics, settings::Config, tls},
 };
 
 /// How often the state of the store is read for health and metrics.
@@ -131,6 +131,12 @@ async fn watch_store(
         metrics.unknown_fates.set(status.unknown_fates.cast_signed());
         metrics.commits_lost.set(status.commits_lost.cast_signed());
         metrics.damaged_places.set(i64::try_from(store.found_damage().places()).unwrap_or(i64::MAX));
+        if let Some((database_ms, read)) = status.database_clock {
+            let database_ms =
+                database_ms.saturating_add_unsigned(u64::try_from(read.elapsed().as_millis()).unwrap_or(0));
+            let ahead_ms = Clock.now_unix_ms().cast_signed().saturating_sub(database_ms);
+            clock_check::note(&metrics, clock_check::DATABASE, ahead_ms);
+        }
         if let StoreMode::Taken { reason } = status.mode {
             // what this server knows is no longer true: one that starts anew waits for its turn
             bail!(reason);

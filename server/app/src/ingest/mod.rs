@@ -20,6 +20,7 @@
 
 mod abandoned;
 mod after_commit;
+mod agent_clocks;
 pub(crate) mod causes;
 pub(crate) mod ci_outcomes;
 mod ci_reports;
@@ -121,7 +122,7 @@ impl Ingest {
     }
 
     /// Opens an attempt for a stream, or hands an open attempt over to the stream. If another run
-    /// has the id and `takes_new_id` is set, the attempt is opened under another id.
+    /// has the id, the attempt is opened under another id if `takes_new_id` is set or the run is of another project.
     pub(crate) async fn open(
         &self,
         mut attempt: Attempt,
@@ -129,7 +130,7 @@ impl Ingest {
         takes_new_id: bool,
     ) -> Result<OpenedAttempt, Refusal> {
         mask::attempt(&mut attempt);
-        let attempt = Box::new(self.with_prediction(attempt, takes_new_id));
+        let attempt = Box::new(self.with_prediction(attempt));
         let stream = stream.clone();
         self.ask_worker(|answer| Request::Open { attempt, stream, takes_new_id, answer }).await
     }

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     IngestParts,
+    agent_clocks::AgentClocks,
     ci_reports::CiReports,
     commit::{pipeline::CommitPipeline, staged::RESERVE_OPERATIONS},
     compaction::Compactions,
@@ -26,6 +27,7 @@ use crate::ingest::{
     ended_counters::EndedCounters,
     retention::{self, Retention},
 };
+use crate::runtime::clock_check;
 
 /// Most requests taken from the queue at once: as many appends of one fragment as fit into a
 /// commit. On a disk with slow syncs that makes ten commits a second instead of forty, for ten
@@ -67,6 +69,8 @@ pub(crate) struct Worker {
     pub(super) fleet: EndedCounters,
     /// Compactions of long attempts.
     pub(super) compactions: Compactions,
+    /// The clocks of agents, compared with the server's.
+    pub(super) agent_clocks: AgentClocks,
     /// Deletion of old data.
     pub(crate) retention: Retention,
     /// Sends attempts that ended and have a verdict from before their end, so that they get a new
@@ -89,6 +93,7 @@ impl Worker {
             ci_reports: CiReports::new(store.clone(), history.clone(), metrics()),
             fleet: EndedCounters::new(history.clone(), metrics()),
             compactions: Compactions::new(CompactionQueue::new(store.clone())),
+            agent_clocks: AgentClocks::default(),
             retention: Retention::new(retention::RetentionParts {
                 store: store.clone(),
                 history: history.clone(),
@@ -131,7 +136,10 @@ impl Worker {
                     // the pools file may have changed how long tickets wait for silent agents
                     sweep.reset_after(if more { SWEEP_STEP_INTERVAL } else { self.between_sweeps() });
                 }
-                _ = retain.tick() => self.retain_step().await,
+                _ = retain.tick() => {
+                    clock_check::note(&self.parts.metrics, clock_check::AGENTS, self.agent_clocks.ahead_ms(Instant::now()));
+                    self.retain_step().await;
+                }
                 () = stop.cancelled(), if !self.queue.is_closed() => self.queue.close(),
             }
         }

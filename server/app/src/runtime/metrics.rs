@@ -275,6 +275,8 @@ metrics! {
     commit_seconds: Histogram = "store_commit", "Time from the start of a commit until it is on disk",
         from Histogram::new(exponential_buckets(0.000_25, 2.0, 14)), in Unit::Seconds;
     store_writable: Gauge = "store_writable", "1 if the store accepts writes";
+    clock_ahead: Family<KindLabel, Gauge> = "clock_ahead",
+        "Seconds that the server's clock is ahead of another (below 0: behind): database, agents (0 unless several agree)";
     standby: Gauge = "standby", "1 while another server has the store and this one waits for it";
     lease_epoch: Gauge = "store_lease_epoch", "Number of the lease of a store in a database: each takeover raises it; 0 for other stores";
     unknown_fates: Gauge = "store_unknown_fates",

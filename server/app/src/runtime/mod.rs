@@ -3,6 +3,7 @@
 pub(crate) mod answer_memory;
 pub(crate) mod audit;
 pub(crate) mod clock;
+pub(crate) mod clock_check;
 pub(crate) mod log;
 pub(crate) mod metrics;
 pub(crate) mod open_files;

@@ -96,6 +96,11 @@ pub(crate) enum BodyFailure {
     TooLarge,
 }
 
+/// Ends a command that an answer was too large for. The text says whose answer it was, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct OversizedAnswer(pub(crate) String);
+
 /// Reads the body of an answer.
 ///
 /// # Errors

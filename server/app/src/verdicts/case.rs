@@ -67,7 +67,7 @@ impl VerdictCase {
     /// The verdict in force, without what the caller may not read.
     pub(super) fn verdict_in_force(&self) -> Option<Verdict> {
         let (verdict, words) = (self.known_verdicts.in_force()?.clone(), self.asker.readable_words);
-        let readable = (!words.logs).then(OwnLog::default);
+        let readable = (!words.logs).then(|| OwnLog::of(self.own_earlier_reports()));
         let reads_corrections = words.corrections;
         Some(WeighedVerdict { verdict, new: None, readable, reads_corrections }.answer())
     }
@@ -80,8 +80,8 @@ impl VerdictCase {
         let was_asked = self.correcting.is_none() && self.known_verdicts.was_asked(self.question);
         let own =
             if was_asked && self.asker.readable_words.logs { None } else { Some(self.all_reports(parts)) };
-        let readable =
-            (!self.asker.readable_words.logs).then(|| own.as_ref().map(OwnLog::of).unwrap_or_default());
+        let readable = (!self.asker.readable_words.logs)
+            .then(|| OwnLog::of(own.iter().chain(self.own_earlier_reports())));
         let reads_corrections = self.asker.readable_words.corrections;
         let own = own.filter(|_| !was_asked).unwrap_or_default();
         let mut reported = before.clone();
@@ -109,6 +109,11 @@ impl VerdictCase {
             ..verdict.basis
         };
         WeighedVerdict { verdict, new: Some((evidence, number)), readable, reads_corrections }
+    }
+
+    /// What the caller itself reported on the attempt before.
+    fn own_earlier_reports(&self) -> impl Iterator<Item = &ReportedEvidence> {
+        self.known_verdicts.reports_by(&self.asker.by)
     }
 
     /// Whether a later retry of the attempt succeeded. False if measurements or a person explain

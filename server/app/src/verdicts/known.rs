@@ -111,6 +111,13 @@ impl KnownVerdicts {
         retry::join_reports(&self.given_verdicts, self.is_trusted)
     }
 
+    /// The earlier reports of a caller. None for a caller without a name, because others have none either.
+    pub(crate) fn reports_by(&self, by: &Reporter) -> impl Iterator<Item = &ReportedEvidence> {
+        let is_own =
+            move |verdict: &&Verdict| !by.name().is_empty() && verdict.basis.reported_by.name() == by.name();
+        self.given_verdicts.iter().filter(is_own).map(|verdict| &verdict.basis.reported)
+    }
+
     /// The verdict in force, if it was based on the same evidence.
     pub(crate) fn unchanged_verdict(&self, evidence: u64) -> Option<&Verdict> {
         self.in_force().filter(|last| last.basis.evidence == Some(evidence))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plimsoll_core::domain::{AttemptId, Evidence, Summary, Verdict};
+use plimsoll_core::domain::{AttemptId, Evidence, Reporter, Summary, Verdict};
 
 use super::{Asker, CorrectionRequest, Verdicts, judge::VerdictScope};
 use crate::access::{
@@ -124,7 +124,8 @@ impl Verdicts {
             is_trusted: caller.trusted,
             sees_all: caller.projects.is_all(),
             readable_words: self.private.readable_words(caller, attempt, project),
-            by: caller.reporter_for(project),
+            // anonymous callers are many, so none of them has reported before
+            by: if caller.is_anonymous { Reporter::of("", Vec::new()) } else { caller.reporter_for(project) },
         }
     }
 }

@@ -34,11 +34,12 @@ const GIVEN_UP: i64 = -1;
 
 const SELECT_LEASE: &str = "SELECT lease.epoch, lease.holder, beat.n \
      FROM plimsoll.lease AS lease LEFT JOIN plimsoll.beat AS beat ON beat.id = 1 AND beat.epoch = lease.epoch WHERE lease.id = 1";
-/// Writes nothing unless the epoch is still the holder's.
+/// Writes nothing unless the epoch is still the holder's. Returns the database's time.
 const UPSERT_HEARTBEAT: &str = "INSERT INTO plimsoll.beat AS last (id, epoch, n) \
      SELECT 1, epoch, 1 FROM plimsoll.lease WHERE id = 1 AND epoch = $1 \
      ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, \
-       n = CASE WHEN last.epoch <> excluded.epoch THEN 1 WHEN last.n < 0 THEN last.n ELSE last.n + 1 END";
+       n = CASE WHEN last.epoch <> excluded.epoch THEN 1 WHEN last.n < 0 THEN last.n ELSE last.n + 1 END \
+     RETURNING floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 const GIVE_UP: &str = "INSERT INTO plimsoll.beat (id, epoch, n) SELECT 1, epoch, $2::bigint FROM plimsoll.lease WHERE id = 1 AND epoch = $1 \
      ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, n = excluded.n";
 /// Neither needs to survive a failover, and both must not wait for a standby that is away.
@@ -121,14 +122,14 @@ async fn keep_beating(target: &Target, epoch: i64, shared: Arc<SharedStatus>) {
         let begin = Instant::now();
         let beat = match &connection {
             Some(connection) => timeout(HEARTBEAT_TIMEOUT, beat(&connection.client, epoch)).await,
-            None => Ok(Ok(())),
+            None => Ok(Ok(0)),
         };
         match beat {
             Ok(Err(PostgresError::Taken(reason))) => {
                 tracing::error!(reason, "the lease is lost");
                 return shared.set_mode(StoreMode::Taken { reason });
             }
-            Ok(Ok(())) if connection.is_some() => shared.note_beat(begin.into_std()),
+            Ok(Ok(database_ms)) if connection.is_some() => shared.note_beat(begin.into_std(), database_ms),
             // the commits say what is wrong with the database
             _ => connection = None,
         }
@@ -143,11 +144,11 @@ async fn connect(target: &Target) -> Result<Connection, PostgresError> {
     Ok(connection)
 }
 
-/// Beats once. Fails with [`PostgresError::Taken`] if the lease is not ours any more.
-async fn beat(client: &Client, epoch: i64) -> Result<(), PostgresError> {
-    match client.execute(UPSERT_HEARTBEAT, &[&epoch]).await? {
-        0 => Err(taken(client, epoch).await),
-        _ => Ok(()),
+/// Beats once, and returns the database's time, milliseconds since 1970. Fails with [`PostgresError::Taken`] if the lease is not ours any more.
+async fn beat(client: &Client, epoch: i64) -> Result<i64, PostgresError> {
+    match client.query_opt(UPSERT_HEARTBEAT, &[&epoch]).await? {
+        Some(row) => Ok(row.get(0)),
+        None => Err(taken(client, epoch).await),
     }
 }
 

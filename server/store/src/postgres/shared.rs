@@ -26,6 +26,8 @@ pub(super) struct SharedStatus {
     mode: Mutex<StoreMode>,
     /// When the last beat was sent that reached the database.
     last_beat: Mutex<Instant>,
+    /// See [`StoreStatus::database_clock`].
+    database_clock: Mutex<Option<(i64, Instant)>>,
     counters: Counters,
     pub(super) found_damage: FoundDamage,
 }
@@ -52,7 +54,7 @@ impl SharedStatus {
             ..Counters::default()
         };
         let (mode, last_beat) = (Mutex::new(StoreMode::Writable), Mutex::new(Instant::now()));
-        Self { mode, last_beat, counters, found_damage: FoundDamage::in_database() }
+        Self { mode, last_beat, database_clock: Mutex::default(), counters, found_damage: FoundDamage::in_database() }
     }
 
     /// Why the store is read-only; `None` if it is writable.
@@ -73,9 +75,11 @@ impl SharedStatus {
         matches!(self.mode(), StoreMode::Taken { .. })
     }
 
-    /// Records that a beat that was sent at this time has reached the database.
-    pub(super) fn note_beat(&self, sent: Instant) {
+    /// Records that a beat that was sent at this time has reached the database, whose clock then showed `database_ms`.
+    pub(super) fn note_beat(&self, sent: Instant, database_ms: i64) {
         *self.last_beat.lock().unwrap_or_else(PoisonError::into_inner) = sent;
+        *self.database_clock.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((database_ms, Instant::now()));
     }
 
     /// Records that a group of commits was acknowledged, and how long that took.
@@ -127,6 +131,7 @@ impl SharedStatus {
             last_commit_micros: counters.last_commit_micros.load(Relaxed),
             unknown_fates: counters.unknown_fates.load(Relaxed),
             commits_lost: counters.commits_lost.load(Relaxed),
+            database_clock: *self.database_clock.lock().unwrap_or_else(PoisonError::into_inner),
         }
     }
 

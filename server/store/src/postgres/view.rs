@@ -90,6 +90,7 @@ impl DatabaseView {
             last_commit_micros: 0,
             unknown_fates: 0,
             commits_lost: 0,
+            database_clock: None,
         }
     }
 

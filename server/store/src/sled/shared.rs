@@ -117,6 +117,7 @@ impl EngineState {
             last_commit_micros: self.last_commit_micros.load(Relaxed),
             unknown_fates: 0,
             commits_lost: 0,
+            database_clock: None,
         }
     }
 

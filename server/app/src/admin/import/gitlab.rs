@@ -10,9 +10,9 @@ use plimsoll_proto::figures::counted;
 
 use crate::{
     admin::{print_note, progress::Progress},
-    ci::gitlab::{GitlabClient, PaceTerms, list_jobs},
+    ci::gitlab::{GitlabClient, ListFailure, PaceTerms, list_jobs},
     ingest::ci_outcomes,
-    runtime::{metrics::Metrics, settings::Config},
+    runtime::{metrics::Metrics, outgoing::OversizedAnswer, settings::Config},
 };
 
 /// The jobs of these projects, and the host of their GitLab; `None` if no GitLab is configured.
@@ -31,8 +31,11 @@ pub(super) async fn jobs_of_projects(
     let listed =
         list_jobs(&client, projects, range, |share| progress.show_share("reading GitLab", share)).await;
     progress.end();
-    let (jobs, hidden) =
-        listed.map_err(|error| anyhow!("{error}; nothing was stored")).context(url.clone())?;
+    let unlisted = |error: ListFailure| {
+        let text = format!("{error}; nothing was stored");
+        if matches!(error, ListFailure::TooLarge) { OversizedAnswer(text).into() } else { anyhow!(text) }
+    };
+    let (jobs, hidden) = listed.map_err(unlisted).context(url.clone())?;
     if !hidden.is_empty() {
         let numbers: Vec<String> = hidden.iter().take(10).map(ToString::to_string).collect();
         print_note(format_args!(

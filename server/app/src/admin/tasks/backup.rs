@@ -1,13 +1,16 @@
 //! Requests a backup from a running server, and checks the archive while it is copied.
 
-use std::io::{self, BufReader, Read, Write};
+use std::{
+    io::{self, BufReader, Read, Write},
+    net::SocketAddr,
+};
 
 use anyhow::{Context as _, bail};
 use plimsoll_store::archive::Unpacker;
 use ulid::Ulid;
 
 use super::link::{self, RunningServer};
-use crate::door::BACKUP_PATH;
+use crate::{door::BACKUP_PATH, runtime::outgoing::OversizedAnswer};
 
 /// Most bytes of an HTTP head.
 const HEAD_BYTES: usize = 16 << 10;
@@ -30,7 +33,7 @@ pub(crate) fn fetch_archive(
     stream.write_all(request.as_bytes()).with_context(|| format!("{} takes no request", server.address))?;
     stream.flush()?;
     let mut answer = BufReader::new(stream);
-    let head = read_head(&mut answer)?;
+    let head = read_head(&mut answer, server.address)?;
     let status = head.split(' ').nth(1).unwrap_or_default();
     if status != "200" {
         let mut reason = String::new();
@@ -55,7 +58,7 @@ pub(crate) fn fetch_archive(
     Ok(())
 }
 
-fn read_head(answer: &mut impl Read) -> anyhow::Result<String> {
+fn read_head(answer: &mut impl Read, address: SocketAddr) -> anyhow::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -63,7 +66,12 @@ fn read_head(answer: &mut impl Read) -> anyhow::Result<String> {
             "the connection was closed before an answer; a server with TLS needs its settings, --config FILE",
         )?;
         head.extend(byte);
-        anyhow::ensure!(head.len() <= HEAD_BYTES, "the program that answers is not a plimsoll-server");
+        if head.len() > HEAD_BYTES {
+            let text = format!(
+                "the program that answers at {address} is not a plimsoll-server: its header is too large"
+            );
+            return Err(OversizedAnswer(text).into());
+        }
     }
     Ok(String::from_utf8_lossy(&head).into_owned())
 }

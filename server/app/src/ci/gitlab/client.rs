@@ -49,6 +49,8 @@ pub(super) enum RequestFailure {
     Away,
     /// The answer is not as expected.
     Malformed,
+    /// The answer is larger than what is read of it.
+    TooLarge,
 }
 
 /// A client of GitLab's API. The token is never logged.
@@ -156,7 +158,7 @@ impl GitlabClient {
             match outgoing::read(body, keep).await {
                 Ok(body) => ("ok", Ok(GitlabAnswer { body, has_more, next_query })),
                 Err(BodyFailure::Cut) => ("cut", Err(RequestFailure::Away)),
-                Err(BodyFailure::TooLarge) => ("too_large", Err(RequestFailure::Malformed)),
+                Err(BodyFailure::TooLarge) => ("too_large", Err(RequestFailure::TooLarge)),
             }
         };
         let answered = timeout(self.pace.terms().answer_within, asking).await;

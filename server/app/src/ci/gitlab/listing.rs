@@ -40,6 +40,9 @@ pub(crate) enum ListFailure {
     /// GitLab does not answer.
     #[error("does not answer: try again later, or import without gitlab_url")]
     Away,
+    /// An answer is larger than what is read of it.
+    #[error("answers with more than {most} MiB: look at gitlab_url, or import without it", most = PAGE_BYTES >> 20)]
+    TooLarge,
     /// The project has more jobs than are read.
     #[error("project {0} has more than {most} jobs in this time: shorten --since", most = MAX_PAGES * 100)]
     TooMany(u64),
@@ -112,6 +115,7 @@ fn if_shown<T>(answer: Result<T, RequestFailure>) -> Result<Option<T>, ListFailu
     match answer {
         Ok(answer) => Ok(Some(answer)),
         Err(RequestFailure::Away) => Err(ListFailure::Away),
+        Err(RequestFailure::TooLarge) => Err(ListFailure::TooLarge),
         Err(RequestFailure::Gone | RequestFailure::Refused | RequestFailure::Malformed) => Ok(None),
     }
 }

@@ -41,7 +41,7 @@ pub(crate) use event::{DELIVERY_HEADER, EVENT_HEADER, HookEvent, HookFault, INST
 pub(crate) use follow::Follower;
 pub(crate) use hooks::{HookResult, Hooks};
 pub(crate) use job_hook::{EndedJob, ParsedHook, read as read_hook};
-pub(crate) use listing::list_jobs;
+pub(crate) use listing::{ListFailure, list_jobs};
 pub(crate) use pace::PaceTerms;
 pub(crate) use read::web_host;
 pub(crate) use stored_hooks::StoredHook;

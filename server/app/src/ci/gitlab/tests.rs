@@ -159,7 +159,7 @@ async fn what_is_gone_refused_or_too_large_is_asked_once() {
     assert_eq!(get("deleted", KeptPart::All(100)).await, Err(RequestFailure::Gone));
     assert_eq!(get("moved", KeptPart::All(100)).await, Err(RequestFailure::Refused));
     assert_eq!(get("forbidden", KeptPart::All(100)).await, Err(RequestFailure::Refused));
-    assert_eq!(get("huge", KeptPart::All(1000)).await, Err(RequestFailure::Malformed));
+    assert_eq!(get("huge", KeptPart::All(1000)).await, Err(RequestFailure::TooLarge));
     assert!(get("huge", KeptPart::Excerpt(40_000)).await.unwrap() <= 40_000);
     assert_eq!(fake.asked().len(), 5);
     // a token that was replaced

@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 use crate::runtime::{
     clock::Clock,
     outgoing,
-    outgoing::{BodyFailure, HttpClient, KeptPart},
+    outgoing::{BodyFailure, HttpClient, KeptPart, OversizedAnswer},
     reload,
     settings::by_module::gitlab::BaseUrl,
 };
@@ -77,10 +77,11 @@ pub(super) enum QueryFailure {
 }
 
 impl QueryFailure {
-    /// The reason as text for people.
-    pub(super) fn why(self) -> String {
+    /// The reason, for people.
+    pub(super) fn into_error(self) -> anyhow::Error {
         match self {
-            Self::TooMuch(why) | Self::Away(why, _) | Self::Gateway(why) | Self::Refused(why) => why,
+            Self::TooMuch(why) => OversizedAnswer(why).into(),
+            Self::Away(why, _) | Self::Gateway(why) | Self::Refused(why) => anyhow::Error::msg(why),
         }
     }
 }
@@ -143,7 +144,7 @@ impl PrometheusClient {
             if waited > MAX_WAIT {
                 let wait = humantime::format_duration(wait);
                 let later = |failed: QueryFailure| {
-                    format!("{}; it asks to wait {wait}: import again then", failed.why())
+                    format!("{}; it asks to wait {wait}: import again then", failed.into_error())
                 };
                 return answered.map_err(|failed| QueryFailure::Refused(later(failed)));
             }

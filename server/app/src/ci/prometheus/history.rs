@@ -129,7 +129,7 @@ async fn read_answers(
                 *parts = WindowParts { width_s: (asked_s / 2).max(MIN_WINDOW_S), good: 0 };
                 continue;
             }
-            answer => answer.map_err(|unanswered| anyhow!("{}", unanswered.why()))?,
+            answer => answer.map_err(QueryFailure::into_error)?,
         };
         if answer.is_partial {
             read.pods.note_partial(part);
@@ -156,7 +156,7 @@ async fn no_build(client: &PrometheusClient, question: &HistoryQuestion, pods: &
     let seconds = (range.end_ms - range.start_ms) / 1000;
     let any = format!("topk(1, last_over_time({metric}{{{selector}}}[{}s]))", seconds.min(WINDOW_S));
     match client.ask(&any, range.end_ms, false).await {
-        Err(unanswered) => anyhow!("{}", unanswered.why()),
+        Err(unanswered) => unanswered.into_error(),
         Ok(answer) => match answer.series().find_map(Result::ok) {
             None => anyhow!(
                 "has no {metric} for this: does it scrape the kubelet's cAdvisor, and is the selector right?"

@@ -12,7 +12,7 @@ use plimsoll_store::StoreMode;
 use crate::{
     ci::prometheus,
     door::http_state::HttpState,
-    runtime::{clock::Clock, metrics::Metrics},
+    runtime::{clock::Clock, clock_check, metrics::Metrics},
 };
 
 const STOPPING: &str = "stopping\n";
@@ -33,6 +33,7 @@ pub(super) async fn readyz(State(parts): State<HttpState>) -> impl IntoResponse 
     let certificates = parts.certificates.iter().filter_map(|certificate| certificate.note(now));
     let mut notes: Vec<String> = parts.store.found_damage().notice().into_iter().chain(certificates).collect();
     notes.dedup();
+    notes.extend(clock_check::notes(&parts.metrics));
     readiness(parts.store.status().mode, notes)
 }
 

@@ -1,13 +1,14 @@
 //! Verdicts that are asked for, kept and shown again.
 
 use plimsoll_core::domain::{
-    Action, AttemptId, Exit, Hints, ListedRun, LogOrder, MatchedLine, Outcome, Resources, test_summary,
+    Action, AttemptId, Exit, Hints, ListedRun, LogOrder, MatchedLine, Outcome, Reporter, Resources,
+    test_summary,
 };
 use plimsoll_store::{self as store, Store};
 
 use super::{super::case::with_pool, *};
 use crate::{
-    access::own_log::OwnLog,
+    access::{own_log::OwnLog, privacy::ReadableWords},
     ingest::{causes::judged_early, fixture},
     runtime::metrics::KindLabel,
     sizing::pools::PoolRegistry,
@@ -252,11 +253,32 @@ async fn evidence_for_one_project_does_not_count_for_an_attempt_of_another() {
     fixture::with_verdicts(&Store::memory(), ask_for_another_project).await;
 }
 
+async fn ask_again_without_reading_logs(verdicts: &Verdicts) {
+    let own = Asker { readable_words: ReadableWords::NONE, by: Reporter::of_all("agent"), ..Asker::TRUSTED };
+    let line = "x.c:1:1: error: 'foo' undeclared";
+    let ask = async |log: &str, asker: &Asker| {
+        let asked = Evidence { log_tail: log.into(), ..question() };
+        verdicts.judge(asked, asker.clone()).await.unwrap()
+    };
+    for log in [line, line, "x.c:2:1: error: 'bar' undeclared", "something else failed", ""] {
+        let verdict = ask(log, &own).await;
+        assert!(verdict.reason.contains("undeclared"), "{log}: {}", verdict.reason);
+        assert!(verdict.outlook.signature.unwrap().first.contains("undeclared"), "{log}");
+    }
+    for other in [Reporter::of_all("another"), Reporter::of("", Vec::new())] {
+        assert_eq!(ask("", &Asker { by: other, ..own.clone() }).await.reason, "***");
+    }
+}
+
+#[tokio::test]
+async fn a_caller_sees_its_own_line_again() {
+    fixture::with_verdicts(&Store::memory(), ask_again_without_reading_logs).await;
+}
+
 #[test]
 fn a_line_of_a_log_that_others_sent_is_not_shown_for_its_end() {
     let line = |text: &str| MatchedLine { rule: "disk".into(), line: text.into(), ..own_line() };
-    let own =
-        OwnLog { lines: vec![line("No space left on device")], words: [Some("error: mine".into()), None] };
+    let own = OwnLog { lines: vec![line("No space left on device")], words: vec!["error: mine".into()] };
     assert!(own.has_line("disk: No space left on device"));
     assert!(!own.has_line("disk: /home/x/secret: No space left on device"));
     assert!(
