@@ -214,7 +214,7 @@ metrics! {
     allocations: KindCounters = "allocations",
         "Allocation requests, by result: answered, late or unsure (defaults sent), other project (defaults sent; another project has attempts of the package), refused, shadow (nothing sent)";
     hooks: KindCounters = "hooks",
-        "GitLab hooks, by result; dropped: answered with 503, as the queue was full or the store did not take it; foreign: of a project that the caller may not report on; other_host: of another GitLab than gitlab_url, so not judged; other: not the end of a job";
+        "GitLab hooks, by result; dropped: answered with 503, as the queue was full or the store did not take it; foreign: of a project that the caller may not report on; other host: of another GitLab than the one that is asked, so not judged; other: not the end of a job";
     hooks_ignored: KindCounters = "hooks_ignored",
         "GitLab hooks that report no ended job, by event; job: a job that has not ended; unknown: an event that this release does not know";
     ends_left_out: Counter = "ends_left_out",

@@ -93,11 +93,11 @@ fn parse_header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     let parts = text.split_once(':').filter(|(_, value)| !value.trim().is_empty());
     let (name, value) = parts.ok_or("write NAME: VALUE, such as X-Scope-OrgID: team-a")?;
     let name: HeaderName =
-        name.trim().parse().map_err(|_| format!("{name:?} is not the name of a header"))?;
+        name.trim().parse().map_err(|_invalid| format!("{name:?} is not the name of a header"))?;
     if REFUSED_HEADERS.contains(&name) {
         return Err(format!("{name} cannot be set; a token is read from --prometheus-token-file"));
     }
-    let value = value.trim().parse().map_err(|_| "the value must be printable ASCII".to_owned())?;
+    let value = value.trim().parse().map_err(|_invalid| "the value must be printable ASCII".to_owned())?;
     Ok((name, value))
 }
 

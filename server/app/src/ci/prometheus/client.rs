@@ -142,11 +142,15 @@ impl PrometheusClient {
             };
             waited += wait;
             if waited > MAX_WAIT {
+<<<<<<< HEAD
                 let wait = humantime::format_duration(wait);
                 let later = |failed: QueryFailure| {
                     format!("{}; it asks to wait {wait}: import again then", failed.into_error())
                 };
                 return answered.map_err(|failed| QueryFailure::Refused(later(failed)));
+=======
+                return answered.map_err(|failed| too_long(failed, wait));
+>>>>>>> ways
             }
             sleep(wait).await;
             tried += 1;
@@ -190,8 +194,13 @@ impl PrometheusClient {
             return read.map_err(|why| QueryFailure::Refused(clean_and_cut(&why, SHOWN_BYTES)));
         }
         let wait = outgoing::retry_after(&head.headers, Clock.now_unix_ms());
-        Err(refused(head.status, wait, &body, read.err().unwrap_or_default()))
+        Err(refused(head.status, wait, &body, &read.err().unwrap_or_default()))
     }
+}
+
+fn too_long(failed: QueryFailure, wait: Duration) -> QueryFailure {
+    let wait = humantime::format_duration(wait);
+    QueryFailure::Refused(format!("{}; it asks to wait {wait}: import again then", failed.why()))
 }
 
 /// Whether the TLS library's error means that the server answered in plain text.
@@ -201,12 +210,12 @@ fn is_plain_text(cause: &str) -> bool {
 
 /// The error for an unsuccessful status. `wait` is the time that the answer asks for, `why` the
 /// reason why its body is not an answer of the API.
-fn refused(status: StatusCode, wait: Option<Duration>, body: &[u8], why: String) -> QueryFailure {
+fn refused(status: StatusCode, wait: Option<Duration>, body: &[u8], why: &str) -> QueryFailure {
     let is_api = !why.contains("not one of Prometheus");
     let text = String::from_utf8_lossy(body);
     // a page of a proxy says less than its status
     let said = if is_api {
-        &why
+        why
     } else {
         text.lines().next().filter(|line| !line.starts_with('<')).unwrap_or_default()
     };

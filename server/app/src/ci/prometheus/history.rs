@@ -59,8 +59,10 @@ pub(crate) async fn read_history(
     }
     if read.empty_ms >= range.end_ms - range.start_ms {
         let why = no_build(client, question, &read.pods).await;
-        return Err(read.warning.map_or(why.to_string(), |warning| format!("{why}; it warns: {warning}")))
-            .map_err(anyhow::Error::msg);
+        return Err(match &read.warning {
+            Some(warning) => anyhow!("{why}; it warns: {warning}"),
+            None => why,
+        });
     }
     Ok(read)
 }

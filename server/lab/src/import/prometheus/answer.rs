@@ -77,7 +77,7 @@ struct Body {
     error: Option<String>,
     #[serde(default)]
     warnings: Vec<String>,
-    /// Set by the cluster of VictoriaMetrics (docs.victoriametrics.com, "Cluster availability").
+    /// Set by the cluster of `VictoriaMetrics` (docs.victoriametrics.com, "Cluster availability").
     #[serde(default, rename = "isPartial")]
     is_partial: Option<bool>,
 }
