@@ -142,15 +142,7 @@ impl PrometheusClient {
             };
             waited += wait;
             if waited > MAX_WAIT {
-<<<<<<< HEAD
-                let wait = humantime::format_duration(wait);
-                let later = |failed: QueryFailure| {
-                    format!("{}; it asks to wait {wait}: import again then", failed.into_error())
-                };
-                return answered.map_err(|failed| QueryFailure::Refused(later(failed)));
-=======
                 return answered.map_err(|failed| too_long(failed, wait));
->>>>>>> ways
             }
             sleep(wait).await;
             tried += 1;
@@ -200,7 +192,7 @@ impl PrometheusClient {
 
 fn too_long(failed: QueryFailure, wait: Duration) -> QueryFailure {
     let wait = humantime::format_duration(wait);
-    QueryFailure::Refused(format!("{}; it asks to wait {wait}: import again then", failed.why()))
+    QueryFailure::Refused(format!("{}; it asks to wait {wait}: import again then", failed.into_error()))
 }
 
 /// Whether the TLS library's error means that the server answered in plain text.
