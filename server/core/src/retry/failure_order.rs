@@ -161,12 +161,13 @@ impl OrderReader {
             is_overcome: self.has_own_failure,
             is_runner_report: line.starts_with(JOB_TAKEN_LINE),
         };
-        let vague: Vec<(usize, FaultOrder)> = rules
+        let vague: Vec<(usize, bool, FaultOrder)> = rules
             .iter()
             .filter(|(_, rule)| is_vague(rule))
-            .map(|(place, rule)| (*place, vague(rule)))
+            // a machine that is set up wrongly stays so, whatever a tool calls it
+            .map(|(place, rule)| (*place, tries_again && rule.cause != Cause::Configuration, vague(rule)))
             .collect();
-        vague.into_iter().for_each(|(place, order)| self.note_fault(place, tries_again, order));
+        vague.into_iter().for_each(|(place, tries_again, order)| self.note_fault(place, tries_again, order));
         let mut outside = rules.iter().filter(|(_, rule)| may_be_overcome(rule)).peekable();
         if outside.peek().is_some() {
             outside.for_each(|(place, _)| self.note_fault(*place, tries_again, clear));
