@@ -92,7 +92,7 @@ impl CredentialFiles {
     /// What the files have now, else what they had last. They are read on another thread: a network file system may hang.
     pub(super) async fn now(&self) -> Credentials {
         let files = Arc::clone(&self.0);
-        let read = tokio::task::spawn_blocking(move || Credentials::read(&files.settings, files.mode)).await;
+        let read = tokio::task::spawn_blocking(move || files.sources.read()).await;
         let mut last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
         match read.unwrap_or_else(|ended| Err(ended.to_string())) {
             Ok(credentials) => *last = LastRead { credentials, wrong: String::new() },
