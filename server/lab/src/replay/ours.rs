@@ -32,12 +32,14 @@ pub(super) struct PlimsollPolicy {
     history: History,
     settings: Settings,
     in_force: SizesInForce,
+    /// End of the attempt learnt last, milliseconds since 1970.
+    newest_end_ms: u64,
 }
 
 impl PlimsollPolicy {
     /// A predictor with an empty history.
     pub(super) fn new(settings: Settings, in_force: SizesInForce) -> Self {
-        Self { history: History::new(HISTORY_ATTEMPTS), settings, in_force }
+        Self { history: History::new(HISTORY_ATTEMPTS), settings, in_force, newest_end_ms: 0 }
     }
 
     fn chosen_sizes(&self, predicted: &Prediction) -> MemorySizes {
@@ -88,9 +90,12 @@ impl SizingPolicy for PlimsollPolicy {
         let Ok(attempt) = AttemptId::parse(&done.number.to_string()) else { return };
         let cpu = CpuMicros(done.cpu_usec);
         let wall = Millis::from_f64(done.wall_ms);
+        // a history is ordered by ends, which a file without times lacks: each attempt ends after those learnt before it
+        let end_ms = Millis::from_f64(ask.start_ms).0.saturating_add(wall.0);
+        self.newest_end_ms = end_ms.max(self.newest_end_ms.saturating_add(1));
         self.history.learn(Arc::new(Summary {
             resources: Resources { memory_request: ask.preset.map(Bytes::from_f64), ..Resources::default() },
-            started_unix_ms: Millis::from_f64(ask.start_ms).0,
+            started_unix_ms: self.newest_end_ms.saturating_sub(wall.0),
             wall,
             cpu,
             // recorded history has no peak, only the mean
@@ -103,5 +108,39 @@ impl SizingPolicy for PlimsollPolicy {
             opening: OpeningRecord { untrusted: done.untrusted, ..OpeningRecord::default() },
             ..Summary::recorded(attempt, ask.key.clone())
         }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::domain::Key;
+
+    use super::*;
+
+    #[test]
+    fn what_is_learnt_later_is_newer() {
+        // a file without times, builds that end together, and a retried build that ended in its last try
+        for (start_ms, walls) in
+            [(0.0, [9e6, 5e3, 7e3, 0.0]), (1.7e12, [60e3; 4]), (1.7e12, [4e3, 3e3, 2e3, 1e3])]
+        {
+            let mut policy = PlimsollPolicy::new(Settings::default(), SizesInForce::Request);
+            for (number, wall_ms) in (8..).zip(walls) {
+                let key = Key { package: "zlib".to_owned(), ..Key::default() };
+                let ask = PolicyQuestion { key, workload: 0, preset: None, start_ms, need: f64::NAN };
+                let done = FinishedBuild {
+                    number,
+                    wall_ms,
+                    peak: 1e9,
+                    mean: 1e9,
+                    cpu_usec: 0,
+                    stopped: false,
+                    untrusted: false,
+                };
+                policy.learn(&ask, &done);
+            }
+            let newest: Vec<&str> =
+                policy.history.newest_trusted().map(|known| known.attempt.as_str()).collect();
+            assert_eq!(newest, ["11", "10", "9", "8"], "{walls:?}");
+        }
     }
 }
