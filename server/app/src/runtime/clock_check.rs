@@ -35,9 +35,8 @@ pub(crate) fn notes(metrics: &Metrics) -> impl Iterator<Item = String> {
         let ahead_s = metrics.clock_ahead.get_or_create_owned(&KindLabel::of(others)).get();
         let side = if ahead_s > 0 { "ahead of" } else { "behind" };
         let is_wrong = ahead_s.unsigned_abs() >= WRONG_BY_S;
-        is_wrong.then(|| {
-            format!("the clock of this server is {} s {side} that of the {others}", ahead_s.abs())
-        })
+        is_wrong
+            .then(|| format!("the clock of this server is {} s {side} that of the {others}", ahead_s.abs()))
     };
     [DATABASE, AGENTS].into_iter().filter_map(note)
 }

@@ -54,7 +54,13 @@ impl SharedStatus {
             ..Counters::default()
         };
         let (mode, last_beat) = (Mutex::new(StoreMode::Writable), Mutex::new(Instant::now()));
-        Self { mode, last_beat, database_clock: Mutex::default(), counters, found_damage: FoundDamage::in_database() }
+        Self {
+            mode,
+            last_beat,
+            database_clock: Mutex::default(),
+            counters,
+            found_damage: FoundDamage::in_database(),
+        }
     }
 
     /// Why the store is read-only; `None` if it is writable.

@@ -31,7 +31,8 @@ pub(super) async fn readyz(State(parts): State<HttpState>) -> impl IntoResponse 
     }
     let now = Clock.now_unix_ms();
     let certificates = parts.certificates.iter().filter_map(|certificate| certificate.note(now));
-    let mut notes: Vec<String> = parts.store.found_damage().notice().into_iter().chain(certificates).collect();
+    let mut notes: Vec<String> =
+        parts.store.found_damage().notice().into_iter().chain(certificates).collect();
     notes.dedup();
     notes.extend(clock_check::notes(&parts.metrics));
     readiness(parts.store.status().mode, notes)
