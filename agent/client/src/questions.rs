@@ -351,9 +351,8 @@ mod tests {
                 client.watch().await.unwrap().next().await.map(drop).unwrap_err(),
             ];
             let too_large = format!("{server}: its answer is larger than 64 MiB; ask for less");
-            for failure in failures {
-                assert_eq!((failure.to_string(), failure.status()), (too_large.clone(), 3));
-            }
+            let said = failures.map(|failure| (failure.to_string(), failure.status()));
+            assert_eq!(said, std::array::from_fn(|_| (too_large.clone(), 3)));
             assert_eq!(client.server().await.unwrap_err(), ServerUnknown::NoAnswer(too_large));
         };
         tokio::select! {

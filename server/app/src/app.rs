@@ -125,6 +125,14 @@ pub struct Addresses {
     pub admission: Option<SocketAddr>,
 }
 
+fn shadow_mode(config: &Config, metrics: &Arc<Metrics>) -> anyhow::Result<ShadowMode> {
+    ShadowMode::open(config.shadow_file.clone(), config.shadow.clone(), Arc::clone(metrics))
+}
+
+fn empty_history(config: &Config) -> SharedHistory {
+    SharedHistory::with_stats(History::with_room(config.history_room()), Stats::new(config.stats.clone()))
+}
+
 impl App {
     /// Binds all listeners, opens the store and reads the history. `None` once `stop` is cancelled: the store is closed then, so that a
     /// standby has it at once.
@@ -138,13 +146,11 @@ impl App {
         let gitlab =
             gitlab::GitlabClient::open(&config.gitlab, gitlab::PaceTerms::default(), Arc::clone(&metrics))?;
         let guard = Guard::open(config.access_file.clone(), Arc::clone(&metrics))?;
-        let stats = Stats::new(config.stats.clone());
-        let history = SharedHistory::with_stats(History::with_room(config.history_room()), stats);
+        let history = empty_history(&config);
         // before the store: a server that waits for it must not find at its turn that a file is wrong
         let classifier = FailureClassifier::open(rule_sources(&config), &history, Arc::clone(&metrics))?;
         let pools = PoolRegistry::open(config.pools_file.clone(), Arc::clone(&metrics))?;
-        let (file, configured) = (config.shadow_file.clone(), config.shadow.clone());
-        let shadow = ShadowMode::open(file, configured, Arc::clone(&metrics))?;
+        let shadow = shadow_mode(&config, &metrics)?;
         let standby = Standby::begin_if_shared(&listeners, &config, &metrics, &guard)?;
         let opened = Box::pin(opening::open_store(&config, standby.as_ref(), stop)).await?;
         let Some((store, dir_lock)) = opened else { return Ok(None) };
@@ -164,8 +170,7 @@ impl App {
             retain: config.retain,
             abandon_after: config.abandon_after,
         });
-        let reading = Box::pin(read_store(&mut worker, &tickets));
-        match stop.run_until_cancelled(reading).await {
+        match stop.run_until_cancelled(Box::pin(read_store(&mut worker, &tickets))).await {
             Some(read) => read?,
             None => return store.close().await.context("closing the store").map(|()| None),
         }

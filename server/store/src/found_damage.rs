@@ -96,13 +96,17 @@ mod tests {
     fn damage_is_counted_once_for_each_place() {
         let found = FoundDamage::in_directory(Path::new("/data"));
         assert_eq!((found.places(), found.notice()), (0, None));
-        ["a", "b", "a"].into_iter().for_each(|place| found.note(place, "torn"));
-        let notice = found.clone().notice().unwrap();
+        for place in ["a", "b", "a"] {
+            found.note(place, "torn");
+        }
+        let notice = found.notice().unwrap();
         assert!(
             notice.starts_with("2 damaged places found") && notice.contains("repair /data --into "),
             "{notice}"
         );
-        (0..2 * MAX_PLACES).for_each(|n| found.note(&n.to_string(), "torn"));
+        for n in 0..2 * MAX_PLACES {
+            found.note(&n.to_string(), "torn");
+        }
         assert_eq!(found.places(), MAX_PLACES);
     }
 }

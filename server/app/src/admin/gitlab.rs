@@ -240,10 +240,12 @@ circle: { extends: [circle, circle, circle], script: [make] }
 
     #[test]
     fn what_would_use_up_the_reader_is_refused() {
-        let nested: String = (0..3000).map(|level| format!("{}k:\n", " ".repeat(level))).collect();
+        let nested: Vec<String> = (0..3000).map(|level| " ".repeat(level) + "k:\n").collect();
         let doubling = |level| format!("k{level}: &a{level} [*a{before}, *a{before}]\n", before = level - 1);
         let aliases = format!("k0: &a0 x\n{}", (1..60).map(doubling).collect::<String>());
-        for (text, why) in [(nested, "100 deep"), ("- ".repeat(100_000), "100 deep"), (aliases, "values")] {
+        for (text, why) in
+            [(nested.concat(), "100 deep"), ("- ".repeat(100_000), "100 deep"), (aliases, "values")]
+        {
             assert!(check_bounds(&text).unwrap_err().to_string().contains(why), "{why}");
         }
         check_bounds(PIPELINE).unwrap();

@@ -101,6 +101,12 @@ mod tests {
         session
     }
 
+    fn note_all(clocks: &mut AgentClocks, agents: &[i64]) {
+        for (agent, ahead_ms) in agents.iter().enumerate() {
+            clocks.note(&session(agent, *ahead_ms));
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn several_agents_must_agree_on_a_wrong_clock() {
         let table: [(&[i64], i64, i64); 8] = [
@@ -115,13 +121,10 @@ mod tests {
         ];
         for (agents, at_once, after_a_minute) in table {
             let mut clocks = AgentClocks::default();
-            let note_all = |clocks: &mut AgentClocks| {
-                agents.iter().enumerate().for_each(|(agent, ahead)| clocks.note(&session(agent, *ahead)));
-            };
-            note_all(&mut clocks);
+            note_all(&mut clocks, agents);
             assert_eq!(clocks.ahead_ms(Instant::now()), at_once, "{agents:?}");
             tokio::time::advance(Duration::from_mins(1)).await;
-            note_all(&mut clocks);
+            note_all(&mut clocks, agents);
             assert_eq!(clocks.ahead_ms(Instant::now()), after_a_minute, "{agents:?}");
             agents
                 .iter()

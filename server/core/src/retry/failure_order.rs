@@ -71,13 +71,12 @@ fn matches_form(form: &LazyLock<Option<Regex>>, line: &str) -> bool {
 struct OutsideFault {
     /// Index of the rule that matches the fault.
     rule: usize,
-    log_order: LogOrder,
+    /// Decided by a failure of the build before or after the fault; `None` until one is read.
+    log_order: Option<LogOrder>,
     /// Whether, after the fault in the log, a tool reported that it failed.
     tool_failed: bool,
     /// Whether the fault is the runner's own report that the job is over.
     is_runner_report: bool,
-    /// Whether `log_order` is decided, by a failure of the build before or after the fault.
-    considered: bool,
     /// Whether tests that failed are among the lines after the fault, and no line before it shows a test.
     is_before_tests: bool,
     /// What the lines of the fault read so far report.
@@ -119,16 +118,22 @@ pub(super) struct OrderReader {
     faults: Vec<OutsideFault>,
     /// Whether the lines read so far have a failure of the build that no earlier fault explains.
     has_own_failure: bool,
-    /// Whether the lines read so far have a failure that an earlier fault explains, unless tests began in between.
-    unless_tests: bool,
+    explained: ExplainedFailure,
     /// Whether the lines read so far have a test that passed.
     has_passed_test: bool,
-    /// Whether the lines read so far have a failure that an earlier fault explains, unless a download succeeded in between.
-    unless_fetched: bool,
     afterwards: FollowingLine,
     /// Whether a line after the current one only reports that a tool retries, and none between them reports a failure.
     retries_next: bool,
     phase: ReadPhase,
+}
+
+/// Whether the lines read so far have a failure that an earlier fault explains, unless something happened in between.
+#[derive(Debug, Default)]
+struct ExplainedFailure {
+    /// Tests began.
+    unless_tests: bool,
+    /// A download succeeded.
+    unless_fetched: bool,
 }
 
 /// The phase of rpmbuild from which lines are being read. The log is read from its end.
@@ -167,7 +172,9 @@ impl OrderReader {
             // a machine that is set up wrongly stays so, whatever a tool calls it
             .map(|(place, rule)| (*place, tries_again && rule.cause != Cause::Configuration, vague(rule)))
             .collect();
-        vague.into_iter().for_each(|(place, tries_again, order)| self.note_fault(place, tries_again, order));
+        for (place, tries_again, order) in vague {
+            self.note_fault(place, tries_again, order);
+        }
         let mut outside = rules.iter().filter(|(_, rule)| may_be_overcome(rule)).peekable();
         if outside.peek().is_some() {
             outside.for_each(|(place, _)| self.note_fault(*place, tries_again, clear));
@@ -189,7 +196,7 @@ impl OrderReader {
         } else if let Some(rule) = weak.first() {
             self.faults.iter_mut().for_each(|fault| fault.tool_failed = true);
             let may_follow = may_follow(line);
-            self.unless_fetched |= !may_follow;
+            self.explained.unless_fetched |= !may_follow;
             if !may_follow && rule.cause == Cause::Deterministic && !rule.summary {
                 self.afterwards = FollowingLine::WentOn;
             }
@@ -212,10 +219,10 @@ impl OrderReader {
     /// Reads a line that may report a download that succeeded, or that tests begin. Returns whether it does.
     fn read_success(&mut self, line: &str) -> bool {
         if matches_form(&DOWNLOAD_SUCCEEDED, line) && !matches_form(&DOWNLOAD_DENIED, line) {
-            self.has_own_failure |= self.unless_fetched;
+            self.has_own_failure |= self.explained.unless_fetched;
             self.afterwards = FollowingLine::WentOn;
         } else if matches_form(&TESTS_BEGIN, line) {
-            self.has_own_failure |= self.unless_tests;
+            self.has_own_failure |= self.explained.unless_tests;
             self.faults.iter_mut().for_each(|fault| fault.is_before_tests = false);
         } else {
             return false;
@@ -235,11 +242,13 @@ impl OrderReader {
         let is_over = tries_again && self.afterwards == FollowingLine::WentOn;
         self.faults.push(OutsideFault {
             rule,
-            log_order: if order.is_overcome { LogOrder::Overcome } else { LogOrder::Alone },
+            log_order: match order {
+                FaultOrder { is_overcome: true, .. } => Some(LogOrder::Overcome),
+                FaultOrder { is_vague, .. } => is_vague.then_some(LogOrder::Alone),
+            },
             tool_failed: false,
             is_runner_report: order.is_runner_report,
-            considered: order.is_vague || order.is_overcome,
-            is_before_tests: self.has_passed_test && self.unless_tests,
+            is_before_tests: self.has_passed_test && self.explained.unless_tests,
             lines: if is_over { FaultLines::Overcome } else { FaultLines::Open },
         });
     }
@@ -248,16 +257,15 @@ impl OrderReader {
     /// connection explains it.
     fn note_own_failure(&mut self, line: &str, own: bool, answered: bool) {
         let may_follow = !answered && may_follow(line);
-        self.unless_fetched = true;
-        self.unless_tests |= !may_follow;
+        self.explained.unless_fetched = true;
+        self.explained.unless_tests |= !may_follow;
         if !may_follow {
             self.afterwards = FollowingLine::WentOn;
         }
         self.has_own_failure |= own && !may_follow;
-        for trouble in self.faults.iter_mut().filter(|trouble| !trouble.considered) {
-            trouble.considered = true;
+        for trouble in self.faults.iter_mut().filter(|trouble| trouble.log_order.is_none()) {
             let ended_before = trouble.tool_failed && !trouble.is_runner_report && !may_follow;
-            trouble.log_order = if ended_before { LogOrder::Overcome } else { LogOrder::Last };
+            trouble.log_order = Some(if ended_before { LogOrder::Overcome } else { LogOrder::Last });
         }
     }
 
@@ -266,7 +274,7 @@ impl OrderReader {
         let found = self.faults.iter().find(|trouble| trouble.rule == rule);
         found.map_or(LogOrder::Alone, |found| {
             let is_overcome = found.lines == FaultLines::Overcome || found.is_before_tests;
-            if is_overcome { LogOrder::Overcome } else { found.log_order }
+            if is_overcome { LogOrder::Overcome } else { found.log_order.unwrap_or(LogOrder::Alone) }
         })
     }
 }

@@ -136,8 +136,8 @@ fn a_row_or_file_that_would_be_misread_is_named() {
 fn what_was_not_measured_is_unknown() {
     for word in ["-", "NaN", "null", "NA", "N/A", "None", "<NA>", "NaT", "\\N"] {
         let text = format!(
-            "package,version,wall_ms,peak_bytes,mean_bytes,cpu_usec,cores,outcome,submitted_ms\na,{0},1,1000000,{0},{0},{0},{0},{0}\n",
-            word
+            "package,version,wall_ms,peak_bytes,mean_bytes,cpu_usec,cores,outcome,submitted_ms\n\
+             a,{word},1,1000000,{word},{word},{word},{word},{word}\n"
         );
         let (records, refusals) = read(text.as_bytes());
         assert_eq!(records.len(), 1, "{word}: {refusals}");

@@ -129,7 +129,7 @@ fn hint(error: &Error, text: &str) -> Option<Cow<'static, str>> {
     by_code.into_iter().find(|(known, _)| known == code).map(|(_, way)| way.into())
 }
 
-/// What gives the user a right that the server refused: the messages are those of aclcheck_error in its source. A server that speaks another
+/// What gives the user a right that the server refused: the messages are those of `aclcheck_error` in its source. A server that speaks another
 /// language is answered in general.
 fn right_hint(message: &str) -> String {
     let refused = message.strip_prefix("permission denied for ").and_then(|rest| rest.split_once(' '));

@@ -123,11 +123,10 @@ async fn flip_in_an_old_page<'a>(dir: &std::path::Path, names: &[&'a str]) -> &'
     panic!("sled never left one of {names:?} where it was");
 }
 
-#[tokio::test]
-async fn what_lies_around_a_flipped_bit_of_the_log_is_still_read_and_what_is_missing_is_named() {
-    let dir = tempfile::tempdir().unwrap();
+/// A closed store of some hundred attempts, in which a bit is flipped in the page of one: their names, and that one.
+async fn flipped_store(dir: &std::path::Path) -> (BTreeSet<String>, &'static str) {
     let names: BTreeSet<String> = (0..600).map(|n| format!("job-{n:04}")).collect();
-    let store = open(dir.path());
+    let store = open(dir);
     for name in &names {
         let mut batch = Batch::default();
         put(&mut batch, &summary(&attempt(name))).unwrap();
@@ -142,8 +141,13 @@ async fn what_lies_around_a_flipped_bit_of_the_log_is_still_read_and_what_is_mis
         store.commit(batch).await.unwrap();
     }
     store.close().await.unwrap();
-    let flipped = flip_in_an_old_page(dir.path(), &["job-0300", "job-0150", "job-0450", "job-0050"]).await;
+    (names, flip_in_an_old_page(dir, &["job-0300", "job-0150", "job-0450", "job-0050"]).await)
+}
 
+#[tokio::test]
+async fn what_lies_around_a_flipped_bit_of_the_log_is_still_read_and_what_is_missing_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let (names, flipped) = flipped_store(dir.path()).await;
     let looked = OfflineStore::open_copy(&settings(dir.path()), None).unwrap();
     let (mut reasons, mut count) = (Vec::new(), 0);
     let checked = looked.check(|flaw| reasons.push(flaw.reason), |_| count += 1);

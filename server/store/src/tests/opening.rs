@@ -92,10 +92,13 @@ async fn an_emptied_directory_is_no_new_one() {
     for left in ["", "plimsoll.lock", "lost+found"] {
         let dir = closed_store().await;
         let data = settings(dir.path()).dir;
-        for file in fs::read_dir(&data).unwrap().flatten().filter(|file| file.file_name() != left) {
-            let path = file.path();
-            if path.is_dir() { fs::remove_dir_all(path).unwrap() } else { fs::remove_file(path).unwrap() }
-        }
+        let (dirs, files): (Vec<_>, Vec<_>) = fs::read_dir(&data)
+            .unwrap()
+            .map(|file| file.unwrap().path())
+            .filter(|path| !path.ends_with(left) || left.is_empty())
+            .partition(|path| path.is_dir());
+        dirs.iter().try_for_each(fs::remove_dir_all).unwrap();
+        files.iter().try_for_each(fs::remove_file).unwrap();
         if left == "lost+found" {
             fs::create_dir(data.join(left)).unwrap();
         }
