@@ -122,7 +122,7 @@ impl Ingest {
     }
 
     /// Opens an attempt for a stream, or hands an open attempt over to the stream. If another run
-    /// has the id, the attempt is opened under another id if `takes_new_id` is set or the run is of another project.
+    /// has the id and `takes_new_id` is set, the attempt is opened under another id.
     pub(crate) async fn open(
         &self,
         mut attempt: Attempt,
@@ -130,7 +130,7 @@ impl Ingest {
         takes_new_id: bool,
     ) -> Result<OpenedAttempt, Refusal> {
         mask::attempt(&mut attempt);
-        let attempt = Box::new(self.with_prediction(attempt));
+        let attempt = Box::new(self.with_prediction(attempt, takes_new_id));
         let stream = stream.clone();
         self.ask_worker(|answer| Request::Open { attempt, stream, takes_new_id, answer }).await
     }

@@ -40,7 +40,8 @@ impl Worker {
         answer: AnswerSender<OpenedAttempt>,
     ) {
         let asked = attempt.id.clone();
-        let attempt = match self.with_own_id(attempt, takes_new_id).await {
+        let own = if takes_new_id { self.with_own_id(attempt).await } else { Ok(attempt) };
+        let attempt = match own {
             Ok(attempt) => attempt,
             Err(refusal) => return drop(answer.send(Err(refusal))),
         };
