@@ -124,6 +124,23 @@ pub(super) const NOT_TYPED: &[(&str, &str, &str)] = &[
     ("agent", "`memory was not measured`", "this machine shows processes"),
     ("import", "`... has no container_memory", "needs a Prometheus; prometheus_import.rs has one"),
     ("import", "`... unable to open database file", "needs a mount that cannot be written"),
+    ("import", "`... a writer of this database was interrupted`", "the tests of imports read such a copy"),
+    (
+        "operate",
+        "`/readyz` is `ok`, and a second line has damaged",
+        "needs a damaged store; a test of /readyz has one",
+    ),
+    (
+        "operate",
+        "`/readyz` is `ok`, and a second line names a",
+        "needs days; the test of certificates sets the time",
+    ),
+    ("operate", "`/readyz` says `the clock of this server", "needs a wrong clock; unit tests have one"),
+    (
+        "shadow-mode",
+        "`changed files are refused` with `shadow_file`",
+        "a line of the log; the test of shadow mode reads it",
+    ),
     ("evaluate", "all rules have many times the need", "is about numbers; guide_tables.rs compares them"),
     ("shadow-mode", "nothing in `plimsoll_would_be_*`", "is about numbers; shadow.rs compares them"),
     ("gitlab", "every job is retried", "needs a GitLab"),

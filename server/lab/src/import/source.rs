@@ -158,7 +158,9 @@ fn form_of(head: &[u8], unpack: Option<&str>) -> Result<FileForm, String> {
     let refused = match head.trim_ascii_start() {
         [] => "is empty",
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "is UTF-16; save it as UTF-8",
-        [b'[', ..] => "is a JSON array; write one object on each line, as jq -c '.[]' does",
+        [b'[', rest @ ..] if matches!(rest.trim_ascii_start(), [] | [b'{' | b']', ..]) => {
+            "is a JSON array; write one object on each line, as jq -c '.[]' does"
+        }
         [b'{', rest @ ..]
             if rest.iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\r')) == Some(&b'\n') =>
         {
