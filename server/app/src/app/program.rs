@@ -3,10 +3,9 @@
 
 use std::{
     io::{ErrorKind, Write as _},
-    os::unix::process::CommandExt as _,
     path::Path,
     pin::pin,
-    process::{Command, ExitCode},
+    process::ExitCode,
     time::Duration,
 };
 
@@ -25,12 +24,6 @@ use crate::{
 
 /// Exit status for invalid settings: `EX_USAGE` of sysexits(3).
 const WRONG_SETTINGS: u8 = 64;
-
-/// glibc reads from this variable how many arenas its allocator may have, when a process starts.
-const ARENAS_MAX: &str = "MALLOC_ARENA_MAX";
-/// Fewest arenas. Without a limit there are eight for each core, and each keeps what was freed in it: with a million attempts in 512 MiB, two
-/// cores, the server grew with each backup, from 384 to 454 MiB after four. With one arena for each core it stayed at 344 MiB.
-const LEAST_ARENAS: usize = 2;
 
 /// Longest wait for the threads of agents to end. Everything that was acknowledged is on disk by
 /// then.
@@ -63,11 +56,6 @@ pub fn main() -> ExitCode {
     if let Some(command) = command {
         return command.run(&config);
     }
-    if let Some(mut again) = restart_with_few_arenas(std::env::var_os(ARENAS_MAX).is_some()) {
-        // on success this does not return; else the server starts as it is
-        let error = again.exec();
-        print_error(&format!("plimsoll-server: {ARENAS_MAX} cannot be set, more memory is taken: {error}"));
-    }
     match run(config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -75,21 +63,6 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// The command that puts this process in its own place, with few arenas; `None` if the operator has set their number, or there are none.
-fn restart_with_few_arenas(is_limited: bool) -> Option<Command> {
-    if is_limited || !cfg!(target_env = "gnu") {
-        return None;
-    }
-    let mut arguments = std::env::args_os();
-    let mut again = Command::new(std::env::current_exe().ok()?);
-    if let Some(name) = arguments.next() {
-        again.arg0(name);
-    }
-    let cores = std::thread::available_parallelism().map_or(LEAST_ARENAS, Into::into);
-    again.args(arguments).env(ARENAS_MAX, cores.max(LEAST_ARENAS).to_string());
-    Some(again)
 }
 
 fn print_error(line: &str) {
@@ -213,14 +186,6 @@ mod tests {
             () = second_signal(recv) => u64::try_from(begin.elapsed().as_millis()).ok(),
             () = sleep(Duration::from_hours(1)) => None,
         }
-    }
-
-    #[test]
-    fn a_server_limits_the_arenas_of_its_allocator() {
-        let again = restart_with_few_arenas(false);
-        let set = again.as_ref().and_then(|again| again.get_envs().next());
-        assert_eq!(set.is_some_and(|(name, _)| name == ARENAS_MAX), cfg!(target_env = "gnu"));
-        assert!(restart_with_few_arenas(true).is_none(), "the operator's own number counts");
     }
 
     #[tokio::test(start_paused = true)]

@@ -20,7 +20,7 @@ use super::{
     signature,
 };
 use crate::domain::{
-    Cause, Evidence, EvidenceLine, EvidenceSource, Exit, MatchedRule, Outcome, RecordedCause,
+    Cause, Evidence, EvidenceLine, EvidenceSource, Exit, LogOrder, MatchedRule, Outcome, RecordedCause,
     ReportedEvidence, Summary,
 };
 
@@ -121,7 +121,8 @@ fn log_says_why(ended: Option<&Clue>, hits: &[RuleMatch<'_>], is_silenced: &impl
         }
         Cause::Timeout | Cause::Infra => {
             let may_be_for_time = hit.rule.cause == Cause::Timeout && ended.cause == Some(Cause::Canceled);
-            may_be_for_time || (ended.weak && ended.cause == Some(Cause::Deterministic))
+            let names_the_end = !hit.rule.weak && hit.log_order != LogOrder::Overcome;
+            may_be_for_time || (names_the_end && ended.weak && ended.cause == Some(Cause::Deterministic))
         }
         _ => false,
     })

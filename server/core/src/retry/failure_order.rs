@@ -190,6 +190,10 @@ impl OrderReader {
             let all = || strong.iter().chain(&weak);
             let own = all().any(|rule| rule.own || (rule.answered && !rule.weak));
             self.note_own_failure(line, own, all().any(|rule| rule.answered));
+            if all().any(|rule| rule.test) {
+                // a test failed before the fault, so tests had begun
+                self.faults.iter_mut().for_each(|fault| fault.is_before_tests = false);
+            }
             if rule.weak {
                 self.faults.iter_mut().for_each(|fault| fault.tool_failed = true);
             }

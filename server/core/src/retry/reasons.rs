@@ -105,14 +105,24 @@ fn cannot_be_run(message: &str) -> bool {
     texts.iter().any(|text| message.contains(text))
 }
 
-/// The cause if the message behind a reason says that the API server did not take the pod. It refuses the same pod again; only a quota is
-/// free again once other pods end.
+/// The cause if the message behind a reason says that the API server did not take the pod. It refuses the same pod again, unless it says
+/// something that passes: a quota that other pods use, a server that starts or is slow.
 fn refused_by_api(message: &str) -> Option<Cause> {
+    let passing = [
+        "exceeded quota: ",
+        "not yet ready to handle",
+        "status unknown for quota",
+        "error looking up service account",
+        "is being terminated",
+        "the object has been modified",
+        "timeout",
+        "deadline exceeded",
+        "connection refused",
+    ];
     let refusals = ["is forbidden: ", "violates PodSecurity", "\" is invalid: ", " denied the request"];
-    if message.contains("exceeded quota: ") {
-        return Some(Cause::Infra);
-    }
-    refusals.iter().any(|text| message.contains(text)).then_some(Cause::Configuration)
+    let cause =
+        if passing.iter().any(|text| message.contains(text)) { Cause::Infra } else { Cause::Configuration };
+    refusals.iter().any(|text| message.contains(text)).then_some(cause)
 }
 
 /// Whether the kubelet evicted a pod for its own use of storage (message from pkg/kubelet/eviction/helpers.go).
