@@ -50,7 +50,7 @@ impl FoundDamage {
     pub fn notice(&self) -> Option<String> {
         let (places, way_out) = (self.places(), &self.way_out);
         let s = if places == 1 { "" } else { "s" };
-        let says = "found in the store, what stands there is left out";
+        let says = "found in the store, what is there is left out";
         (places > 0).then(|| format!("{places} damaged place{s} {says}; {way_out}"))
     }
 
@@ -80,7 +80,7 @@ impl FoundDamage {
         let (found, way_out) = (places.len(), &self.way_out);
         drop(places);
         if found <= MAX_LOGGED {
-            tracing::error!(%what, %way_out, "damage in the store, what stands there is left out");
+            tracing::error!(%what, %way_out, "damage in the store, what is there is left out");
         }
         if found == MAX_LOGGED {
             tracing::error!("more damage is counted by plimsoll_store_damaged_places and not logged");

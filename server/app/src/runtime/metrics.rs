@@ -284,7 +284,7 @@ metrics! {
     commits_lost: Gauge = "store_commits_lost",
         "Acknowledged commits that failovers of the database lost, as far as a server saw it";
     damaged_places: Gauge = "store_damaged_places",
-        "Damaged records and pages of the store that readings found since the start; what stands there is left out";
+        "Damaged records and pages of the store that readings found since the start; what is there is left out";
     series_bytes: BytesGauge = "store_series", "Size of all sealed samples, at the last retention run", in Unit::Bytes;
     series_blocks: KindCounters = "store_old_blocks", "Blocks of old samples downsampled or removed";
     summaries_removed: Counter = "summaries_removed",

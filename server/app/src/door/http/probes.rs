@@ -38,7 +38,7 @@ pub(super) async fn readyz(State(parts): State<HttpState>) -> impl IntoResponse 
     readiness(parts.store.status().mode, notes)
 }
 
-/// Whether a server with such a store is ready, and in further lines what operators must know. Damage costs what stands there, and a restart
+/// Whether a server with such a store is ready, and in further lines what operators must know. Damage costs what is there, and a restart
 /// helps nothing: the server stays ready for all else.
 fn readiness(mode: StoreMode, notes: Vec<String>) -> (StatusCode, String) {
     match mode {
