@@ -10,7 +10,7 @@
 //! | `POST /v1/collect` | accepts GitLab's job hook |
 //! | `POST /RPC2`, `POST /` | tickets for clients of Resalloc, over XML-RPC ([`xml_rpc`]) |
 //! | `GET /livez` | 200 while the process runs |
-//! | `GET /readyz` | 200 while it serves, and store and hook directory accept writes, with a line for each certificate that ends soon; else 503 with the reason |
+//! | `GET /readyz` | 200 while it serves and the store accepts writes, with a line for damage, a wrong clock and each certificate that ends soon; else 503 with the reason |
 //! | `GET /readyz/reads` | 200 while it serves, also while the store accepts no writes |
 //! | `GET /metrics` | all metrics: Prometheus' text format, or OpenMetrics for clients that prefer it |
 //! | `GET /admin/backup` | an archive of the store; for callers on this machine, and with `backup_remote` for operators |
