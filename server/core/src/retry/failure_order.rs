@@ -19,7 +19,10 @@ use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
-use super::{mentioned_failures::tries_again, rule::Rule};
+use super::{
+    mentioned_failures::{goes_on, tries_again as retries_words},
+    rule::Rule,
+};
 use crate::domain::{Cause, LogOrder};
 
 /// GitLab's runner writes this line when it takes the job from the build. That ends the job, whatever failed before.
@@ -48,6 +51,12 @@ static TESTS_BEGIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"|^\s*Start +[0-9]+: |\[==========\] Running|^(run|running|starting|executing|discovering)( \S+){0,3} tests?\b|\bmake\S* (check|test)\b|^Testsuite: )"
     ))
     .ok()
+});
+/// How many lines after a fault a tool may say that it retries.
+const RETRY_LINES: u8 = 4;
+/// Matches a line with which a CI runner goes on after the script of a job has ended. What succeeds from then on says nothing about the script.
+static SCRIPT_ENDED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"(?-u)^(Running after_script|Uploading artifacts for failed job|Post job cleanup|Cleaning up project directory)\b|\bProcess completed with exit code [1-9]").ok()
 });
 /// Matches a line with which rpmbuild begins a phase.
 static PHASE_BEGINS: LazyLock<Option<Regex>> =
@@ -122,8 +131,8 @@ pub(super) struct OrderReader {
     /// Whether the lines read so far have a test that passed.
     has_passed_test: bool,
     afterwards: FollowingLine,
-    /// Whether a line after the current one only reports that a tool retries, and none between them reports a failure.
-    retries_next: bool,
+    /// For how many lines before the current one it holds that a tool reported soon after them that it retries, and no failure in between.
+    retries_within: u8,
     phase: ReadPhase,
 }
 
@@ -151,10 +160,16 @@ enum ReadPhase {
 impl OrderReader {
     /// Reads the line before those read so far. `rules`: the rules that match it, with their indexes.
     pub(super) fn read(&mut self, line: &str, rules: &[(usize, &Rule)]) {
-        // a tool may say in the next line that it retries
-        let retries = tries_again(line);
-        let tries_again = retries || (!rules.is_empty() && std::mem::take(&mut self.retries_next));
-        self.retries_next |= retries && rules.is_empty();
+        if matches_form(&SCRIPT_ENDED, line) {
+            *self = Self { faults: std::mem::take(&mut self.faults), ..Self::default() };
+        }
+        // a tool may say in one of the next lines that it retries
+        let retries_soon = !rules.is_empty() && std::mem::take(&mut self.retries_within) > 0;
+        let tries_again = goes_on(line) || retries_soon;
+        self.retries_within = match retries_words(line) && rules.is_empty() {
+            true => RETRY_LINES,
+            false => self.retries_within.saturating_sub(1),
+        };
         let vague = |rule: &Rule| FaultOrder {
             is_vague: true,
             is_overcome: self.phase == ReadPhase::Earlier

@@ -39,17 +39,20 @@ static COMPILER_NOTE: LazyLock<Option<Regex>> =
 static TEST_TITLE: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^(?:[0-9]{1,4}\) (?:[^:]|:[^ ])*$|[●✕✗✘×] [^:]* › )").ok());
 
-/// Matches a line in which a tool only warns, or reports that it will retry or take another way.
+/// Matches a line in which a tool reports that it will retry or take another way.
 static TRIES_AGAIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i-u:\b(?:retrying|trying again|re-?attempting|reconnecting)\b|\bwill (?:be )?(?:retr(?:y|ied)|try again)\b",
         r"|\b(?:try|tries|retry|retries|attempt|attempts) (?:remaining|remain|left)\b|\b(?:retry|try again) (?:in|after) [0-9]|\bnext (?:attempt|try|retry) in\b",
         r"|\b(?:before|until) (?:trying|retrying|the next)\b|\b(?:attempt|try|retry) #?[0-9]+ ?(?:of|/) ?[0-9]+\b|\bfall(?:ing|s)? back\b",
-        r"|\bnow trying\b|\b(?:trying|using|attempting) (?:the )?(?:next|another|other|alternat\w+|fallback|mirrors?)\b",
-        r"|^[\[(*#]{0,3}(?:[a-z]+ )?warn(?:ing)?\b|^W: )"
+        r"|\bnow trying\b|\b(?:trying|using|attempting) (?:the )?(?:next|another|other|alternat\w+|fallback|mirrors?)\b)"
     ))
     .ok()
 });
+
+/// Matches a line in which a tool only warns.
+static WARNS: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?i-u:^[\[(*#]{0,3}(?:[a-z]+ )?warn(?:ing)?\b|^W: )").ok());
 
 /// Matches a line with similar words, in which a tool gives up.
 static GIVES_UP: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -149,9 +152,14 @@ pub(super) fn went_well(text: &str) -> bool {
     numbered || starts || [" ok", " Passed", " PASSED"].iter().any(|end| words.ends_with(end))
 }
 
-/// Whether a tool reports that it will retry, so that the failure in this line did not end the build.
+/// Whether a tool reports that it will retry.
 pub(super) fn tries_again(line: &str) -> bool {
     matches_form(&TRIES_AGAIN, line) && !matches_form(&GIVES_UP, line)
+}
+
+/// Whether a tool reports that it will retry, or only warns, so that the failure in this line did not end the build.
+pub(super) fn goes_on(line: &str) -> bool {
+    tries_again(line) || (matches_form(&WARNS, line) && !matches_form(&GIVES_UP, line))
 }
 
 /// The line; its text in quotation marks is left out if nothing outside of them reports an error.
@@ -287,7 +295,7 @@ mod tests {
             "attempt 1 of 3: refused",
             "now trying to download from the source",
         ] {
-            assert!(tries_again(line), "{line}");
+            assert!(goes_on(line), "{line}");
         }
         for line in [
             "no retries left",
@@ -295,7 +303,7 @@ mod tests {
             "please try again later",
             "lookup: Try again",
         ] {
-            assert!(!tries_again(line), "{line}");
+            assert!(!goes_on(line), "{line}");
         }
     }
 }

@@ -100,8 +100,14 @@ fn clue_rank(clue: Option<&Clue>) -> u32 {
 
 /// Whether the message of the container's runtime says that the image has no such program, or none for this machine.
 fn cannot_be_run(message: &str) -> bool {
-    let texts =
-        ["not found", "no such file", "permission denied", "exec format error", "invalid", "no command"];
+    let texts = [
+        "executable file not found",
+        "no such file",
+        "permission denied",
+        "exec format error",
+        "invalid",
+        "no command",
+    ];
     texts.iter().any(|text| message.contains(text))
 }
 

@@ -53,6 +53,28 @@ fn what_a_build_got_over_is_no_cause() {
 }
 
 #[test]
+fn success_elsewhere_overcomes_no_fault() {
+    let retried = "error: Connection refused, retrying";
+    for log in [
+        &[retried, "make: *** [get] Error 1", "Running after_script", "'a.xml' saved [12/12]", END][..],
+        &[retried, "##[error]Process completed with exit code 7.", "Done in 2.3s.", END],
+        &[
+            "connection refused",
+            "cc a.c",
+            "cc b.c",
+            "cc c.c",
+            "cc d.c",
+            "cc e.c",
+            "Retrying.",
+            "1 failed, 11 passed",
+        ],
+        &["connection refused", "warning: unused variable x", "1 failed, 11 passed"],
+    ] {
+        assert_eq!(verdict(1, log), (Cause::Infra, Action::AsIs), "{log:?}");
+    }
+}
+
+#[test]
 fn an_answer_comes_before_a_failed_fetch() {
     let asked = ["fatal: the remote end hung up unexpectedly", "error: failed to download acme.tar.gz"];
     let answers = [
