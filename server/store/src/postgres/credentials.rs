@@ -5,8 +5,10 @@ use std::{
     fmt, fs,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
+use tokio::sync::Semaphore;
 use tokio_postgres::config::SslMode;
 use tokio_rustls::rustls::RootCertStore;
 
@@ -15,6 +17,8 @@ use super::{
     tls::{self, Tls},
 };
 
+/// How long a reading may take, a few files of some KiB, before the connection is tried with what they had last.
+const READ_WITHIN: Duration = Duration::from_secs(5);
 /// Longest password file, bytes.
 const PASSWORD_BYTES: usize = 4096;
 
@@ -61,6 +65,8 @@ pub(super) struct CredentialFiles(Arc<FilesState>);
 
 struct FilesState {
     sources: Sources,
+    /// Held while the files are read.
+    alone: Arc<Semaphore>,
     last: Mutex<LastRead>,
 }
 
@@ -86,15 +92,27 @@ impl CredentialFiles {
         let sources = Sources { password_file, ca_file, mode };
         let credentials = sources.read().map_err(PostgresError::Lasting)?;
         let last = Mutex::new(LastRead { credentials, wrong: String::new() });
-        Ok(Self(Arc::new(FilesState { sources, last })))
+        Ok(Self(Arc::new(FilesState { sources, alone: Arc::new(Semaphore::new(1)), last })))
     }
 
     /// What the files have now, else what they had last. They are read on another thread: a network file system may hang.
     pub(super) async fn now(&self) -> Credentials {
         let files = Arc::clone(&self.0);
-        let read = tokio::task::spawn_blocking(move || files.sources.read()).await;
+        let read = async move {
+            // a reading that hangs keeps its thread: one is enough
+            let alone = Arc::clone(&files.alone).acquire_owned().await;
+            let read =
+                move || alone.map_err(|closed| closed.to_string()).and_then(|_alone| files.sources.read());
+            tokio::task::spawn_blocking(read).await.unwrap_or_else(|ended| Err(ended.to_string()))
+        };
+        let read = match tokio::time::timeout(READ_WITHIN, read).await {
+            Ok(read) => read,
+            Err(_late) => Err(format!(
+                "the files of store_password_file and store_ca_file cannot be read within {READ_WITHIN:?}"
+            )),
+        };
         let mut last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
-        match read.unwrap_or_else(|ended| Err(ended.to_string())) {
+        match read {
             Ok(credentials) => *last = LastRead { credentials, wrong: String::new() },
             Err(wrong) if last.wrong != wrong => {
                 tracing::warn!(wrong, "the connection to the database uses what the file had before");

@@ -41,18 +41,44 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// ms; at 10,000 a second to less than 3 times with either.
 const FLUSH_EVERY_MS: u64 = 100;
 
-/// How the text of an error begins that says that the files are damaged.
-const DAMAGED: &str = "its files are damaged";
-
-/// The text of sled's error or panic.
+/// A call of the engine that failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct EngineError(pub(crate) String);
+#[error("{reason}")]
+pub(crate) struct EngineError {
+    /// The text of sled's error or panic.
+    pub(crate) reason: String,
+    kind: EngineErrorKind,
+}
+
+/// What an error of the engine shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum EngineErrorKind {
+    /// The files contain what the engine did not write.
+    Damage,
+    /// sled panicked: while it reads, because of what the files contain.
+    Panic,
+    /// The disk is full or broken, or the engine is closed.
+    Other,
+}
 
 impl EngineError {
+    /// An error that shows no damage.
+    pub(crate) fn other(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), kind: EngineErrorKind::Other }
+    }
+
+    fn damage(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), kind: EngineErrorKind::Damage }
+    }
+
     /// Whether the files are damaged; else the disk may be full or broken.
     pub(crate) fn is_damage(&self) -> bool {
-        self.0.starts_with(DAMAGED)
+        self.kind == EngineErrorKind::Damage
+    }
+
+    /// Whether a reading that failed so met damage.
+    pub(crate) fn is_damage_of_reading(&self) -> bool {
+        self.kind != EngineErrorKind::Other
     }
 }
 
@@ -88,7 +114,7 @@ impl Engine {
                 Ok(Err(error)) if is_locked(&error) && begin.elapsed() < RELEASE_PATIENCE => {
                     thread::sleep(RETRY_INTERVAL);
                 }
-                Ok(Err(error)) => return Err(EngineError(error_words(&error))),
+                Ok(Err(error)) => return Err(error_of(&error)),
                 Err(error) => return Err(error),
             }
         }
@@ -226,7 +252,7 @@ impl Engine {
         let Some(bytes) = self.call(|db| db.get(IDENTITY))? else { return Ok(None) };
         match StoreIdentity::decode(&bytes) {
             Some(identity) => Ok(Some(identity)),
-            None => Err(EngineError("the identity of the store is damaged".to_owned())),
+            None => Err(EngineError::damage("the identity of the store is damaged")),
         }
     }
 
@@ -245,7 +271,7 @@ impl Engine {
     }
 
     fn call<T>(&self, call: impl FnOnce(&::sled::Db) -> ::sled::Result<T>) -> Result<T, EngineError> {
-        let db = self.0.as_ref().ok_or_else(|| EngineError("the engine is closed".to_owned()))?;
+        let db = self.0.as_ref().ok_or_else(|| EngineError::other("the engine is closed"))?;
         call_engine(|| call(db))
     }
 }
@@ -288,7 +314,9 @@ fn versioned_value(key: &[u8], bytes: &[u8]) -> Result<VersionedValue, EngineErr
 fn split_version<'b>(key: &[u8], bytes: &'b [u8]) -> Result<(u64, &'b [u8]), EngineError> {
     match bytes.split_first_chunk::<VERSION_BYTES>() {
         Some((version, value)) => Ok((u64::from_be_bytes(*version), value)),
-        None => Err(EngineError(format!("the value under key {} has no version", key.escape_ascii()))),
+        None => {
+            Err(EngineError::damage(format!("the value under key {} has no version", key.escape_ascii())))
+        }
     }
 }
 
@@ -298,14 +326,19 @@ fn is_locked(error: &::sled::Error) -> bool {
     matches!(error, ::sled::Error::Io(io) if io.kind() == io::ErrorKind::WouldBlock || io.to_string().contains("WouldBlock"))
 }
 
-fn error_words(error: &::sled::Error) -> String {
+fn error_of(error: &::sled::Error) -> EngineError {
+    const DAMAGED: &str = "its files are damaged";
     match error {
         // sled's own text has an empty backtrace and does not say what to do
         ::sled::Error::Corruption { at: Some(at), .. } => {
-            format!("{DAMAGED} ({at:?} of sled/db)")
+            EngineError::damage(format!("{DAMAGED} ({at:?} of sled/db)"))
         }
-        ::sled::Error::Corruption { at: None, .. } => DAMAGED.to_owned(),
-        other => other.to_string(),
+        ::sled::Error::Corruption { at: None, .. } => EngineError::damage(DAMAGED),
+        // the file ends before what the engine wrote
+        ::sled::Error::Io(cut) if cut.kind() == io::ErrorKind::UnexpectedEof => {
+            EngineError::damage(format!("{DAMAGED}: {error}"))
+        }
+        other => EngineError::other(other.to_string()),
     }
 }
 
@@ -314,11 +347,12 @@ fn call_engine<T>(call: impl FnOnce() -> ::sled::Result<T>) -> Result<T, EngineE
     let _quiet = quiet_panics::within_engine();
     let _pinned = crossbeam_epoch::pin();
     match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(done) => done.map_err(|error| EngineError(error_words(&error))),
+        Ok(done) => done.map_err(|error| error_of(&error)),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-            Err(EngineError(format!("sled panicked: {}", text.unwrap_or("without a word"))))
+            let reason = format!("sled panicked: {}", text.unwrap_or("without a word"));
+            Err(EngineError { reason, kind: EngineErrorKind::Panic })
         }
     }
 }
@@ -385,5 +419,21 @@ mod tests {
             assert!(sealed > 0 && loose == 0, "{loose} of {sealed}");
         }
         log::set_max_level(LevelFilter::Off);
+    }
+
+    #[test]
+    fn a_full_disk_is_no_damage() {
+        let io = |kind: io::ErrorKind| error_of(&::sled::Error::Io(kind.into()));
+        let damage = error_of(&::sled::Error::Corruption { at: None, bt: () });
+        let panicked =
+            call_engine(|| -> ::sled::Result<()> { panic!("a page without its parent") }).unwrap_err();
+        for (error, of_files, of_reading) in [
+            (io(io::ErrorKind::StorageFull), false, false),
+            (io(io::ErrorKind::UnexpectedEof), true, true),
+            (damage, true, true),
+            (panicked, false, true),
+        ] {
+            assert_eq!((error.is_damage(), error.is_damage_of_reading()), (of_files, of_reading), "{error}");
+        }
     }
 }

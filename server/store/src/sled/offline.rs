@@ -65,7 +65,7 @@ impl OfflineStore {
             Ok(copy) => copy,
             Err(error) => return Err(foreseen.unwrap_or(error)),
         };
-        let failed = |error: EngineError| OpenError::Engine { dir: directory.engine(), reason: error.0 };
+        let failed = |error: EngineError| OpenError::Engine { dir: directory.engine(), reason: error.reason };
         let (engine, refused) = match Engine::open(&copy.engine(), settings.cache_bytes) {
             Ok(engine) => (engine, foreseen),
             Err(error) => {
@@ -104,7 +104,7 @@ impl OfflineStore {
         small_files::remove_unusable(&directory.engine())?;
         let (engine, found) =
             open_readable_part(&directory.engine(), &directory, &marker, settings.cache_bytes)?;
-        let failed = |error: EngineError| OpenError::Engine { dir: directory.engine(), reason: error.0 };
+        let failed = |error: EngineError| OpenError::Engine { dir: directory.engine(), reason: error.reason };
         engine.apply(&[], found).map_err(failed)?;
         Marker { commit_sequence: found.sequence, attempts: None, ..marker }.write(directory.path())?;
         CommitWitness::begin(directory.path(), found)?;
@@ -224,9 +224,9 @@ impl OfflineStore {
         });
         let copied = copied.map_err(|error: StoreError| failed(error.to_string()))?;
         filler.end()?;
-        let engine = Engine::open(&path, cache_bytes).map_err(|error| failed(error.0))?;
+        let engine = Engine::open(&path, cache_bytes).map_err(|error| failed(error.reason))?;
         let Self { directory, marker, engine: old, identity, .. } = self;
-        if engine.identity().map_err(|error| failed(error.0))? != Some(identity) {
+        if engine.identity().map_err(|error| failed(error.reason))? != Some(identity) {
             return Err(failed("the copy is not what was written; the old files stay".to_owned()));
         }
         let copy = Self { directory, marker, engine, identity, server_refusal: None, _copy: None };
@@ -234,7 +234,7 @@ impl OfflineStore {
         if read != copied {
             return Err(failed(format!("the copy holds {read} of {copied} entries; the old files stay")));
         }
-        old.close().and_then(|()| copy.engine.close()).map_err(|error| failed(error.0))?;
+        old.close().and_then(|()| copy.engine.close()).map_err(|error| failed(error.reason))?;
         let smaller = copy.directory.is_copy_smaller();
         if !smaller {
             copy.directory.remove_copy()?;
@@ -256,7 +256,7 @@ fn open_readable_part(
     marker: &Marker,
     cache_bytes: u64,
 ) -> Result<(Engine, StoreIdentity), OpenError> {
-    let failed = |error: EngineError| OpenError::Engine { dir: directory.engine(), reason: error.0 };
+    let failed = |error: EngineError| OpenError::Engine { dir: directory.engine(), reason: error.reason };
     let engine = open_without_snapshot_if_needed(dir, cache_bytes).map_err(failed)?;
     let found = engine.identity().map_err(failed)?;
     match (reconcile(directory.path(), marker, found), found) {

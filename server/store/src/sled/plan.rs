@@ -54,7 +54,8 @@ fn refusal_of(engine: &Engine, writes: &[WriteOp], state: &EngineState) -> Optio
     let unreadable =
         |write: &WriteOp| engine.get(write.key()).err().map(|error| (keys::text(write.key()), error));
     let (key, error) = writes.iter().find_map(unreadable)?;
-    state.note_damage(&error.0, &error);
-    let reason = format_args!("nothing can be written at key {key}, which lies beside damage: {error}");
-    Some(CommitError::Unavailable(state.found_damage.explain(reason)))
+    let reason = state.note_read_error(&error);
+    Some(CommitError::Unavailable(format!(
+        "nothing can be written at key {key}, which cannot be read: {reason}"
+    )))
 }

@@ -93,7 +93,7 @@ pub(crate) struct EngineFiller {
 
 impl EngineFiller {
     pub(crate) fn begin(dir: &Path, cache_bytes: u64, identity: StoreIdentity) -> Result<Self, OpenError> {
-        let failed = |error: EngineError| OpenError::Engine { dir: dir.to_owned(), reason: error.0 };
+        let failed = |error: EngineError| OpenError::Engine { dir: dir.to_owned(), reason: error.reason };
         let engine = Engine::open_to_fill(dir, cache_bytes).map_err(failed)?;
         prove_durable(dir, &engine, StoreIdentity { sequence: 0, ..identity })?;
         Ok(Self { engine, identity, dir: dir.to_owned(), unwritten_entries: Vec::new(), bytes: 0 })
@@ -127,13 +127,13 @@ impl EngineFiller {
     }
 
     fn open_error(&self, error: EngineError) -> OpenError {
-        OpenError::Engine { dir: self.dir.clone(), reason: error.0 }
+        OpenError::Engine { dir: self.dir.clone(), reason: error.reason }
     }
 
     /// Completes the files; returns the number of attempts in them that have ended.
     pub(crate) fn end(mut self) -> Result<u64, OpenError> {
         self.flush()?;
-        let failed = |error: EngineError| OpenError::Engine { dir: self.dir.clone(), reason: error.0 };
+        let failed = |error: EngineError| OpenError::Engine { dir: self.dir.clone(), reason: error.reason };
         let attempts = count_ended(&self.engine).map_err(failed)?;
         self.engine.apply(&[], self.identity).map_err(failed)?;
         self.engine.close().map_err(failed)?;

@@ -110,7 +110,8 @@ impl EntrySource {
                 log.each(|entry| if has_ended(log, &entry)? { Ok(()) } else { records.push(entry, take) })?;
             }
             Self::Engine { engine, path, .. } => {
-                let failed = |error: EngineError| OpenError::Engine { dir: path.clone(), reason: error.0 };
+                let failed =
+                    |error: EngineError| OpenError::Engine { dir: path.clone(), reason: error.reason };
                 let (mut after, mut more) = (None, true);
                 while more {
                     let page = engine.scan(&[], after.as_deref(), PageLimit::PAGE).map_err(failed)?;

@@ -12,7 +12,7 @@ use std::{
 
 use tokio::sync::watch;
 
-use super::engine::Engine;
+use super::engine::{Engine, EngineError};
 use crate::{
     found_damage::FoundDamage,
     kv::{StoreMode, StoreStatus},
@@ -25,7 +25,7 @@ pub(crate) struct EngineState {
     /// The open engine; `None` while it is being reopened, after reopening has failed, and after closing.
     engine: RwLock<Option<Arc<Engine>>>,
     mode: Mutex<StoreMode>,
-    /// Whether a read has failed. From then on the writer reads each key before it writes it.
+    /// Whether a read has found damage. From then on the writer reads each key before it writes it.
     damaged: AtomicBool,
     pub(crate) found_damage: FoundDamage,
     bytes_on_disk: AtomicU64,
@@ -71,13 +71,22 @@ impl EngineState {
         *self.mode.lock().unwrap_or_else(PoisonError::into_inner) = mode;
     }
 
-    /// Records that the engine failed to read, and why: that names the place in its files. What follows a semicolon does not.
+    /// Records that the engine found damage, and why: that names the place in its files. What follows a semicolon does not.
     pub(crate) fn note_damage(&self, reason: &str, what: impl Display) {
         self.damaged.store(true, Relaxed);
         self.found_damage.note(reason.split(';').next().unwrap_or(reason), what);
     }
 
-    /// Whether a read has failed.
+    /// Records that the engine failed to read, if damage is why; returns the reason, then with the way out.
+    pub(crate) fn note_read_error(&self, error: &EngineError) -> String {
+        if !error.is_damage_of_reading() {
+            return error.to_string();
+        }
+        self.note_damage(&error.reason, error);
+        self.found_damage.explain(error)
+    }
+
+    /// Whether a read has found damage.
     pub(crate) fn is_damaged(&self) -> bool {
         self.damaged.load(Relaxed)
     }

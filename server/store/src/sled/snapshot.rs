@@ -154,10 +154,7 @@ fn read_page(
 ) -> Result<SnapshotStep, StoreError> {
     let prefix = READ_ORDER.get(index).copied().unwrap_or_default();
     let page = engine.scan(prefix, Some(after).filter(|after| !after.is_empty()), PageLimit::PAGE);
-    let page = page.map_err(|error| {
-        shared.note_damage(&error.0, &error);
-        StoreError::Unavailable(shared.found_damage.explain(error))
-    })?;
+    let page = page.map_err(|error| StoreError::Unavailable(shared.note_read_error(&error)))?;
     let last = page.next_after();
     let wanted = |entry: &KeyValue| entry.value.version <= rescue.sequence && order_rank(&entry.key) == index;
     let mut entries: Vec<KeyValue> = page.entries.into_iter().filter(wanted).collect();

@@ -98,7 +98,7 @@ impl SledStore {
         // keys that cannot be read may exist
         let holds = move |engine: &Engine, prefix: &[u8]| {
             engine.holds(prefix).unwrap_or_else(|error| {
-                shared.note_damage(&error.0, &error);
+                shared.note_read_error(&error);
                 true
             })
         };
@@ -188,9 +188,8 @@ impl SledStore {
         call: impl FnOnce(&Engine) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.call(call).await?.map_err(|error| {
-            self.shared.note_damage(&error.0, &error);
-            let reason = format_args!("{}: {error}", self.dir.display());
-            StoreError::Unavailable(self.shared.found_damage.explain(reason))
+            let reason = self.shared.note_read_error(&error);
+            StoreError::Unavailable(format!("{}: {reason}", self.dir.display()))
         })
     }
 

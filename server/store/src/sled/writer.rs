@@ -194,7 +194,7 @@ impl Writer {
 
     /// Writes the group as one batch of the engine. The batch is on disk when this returns.
     fn write(&mut self, group: &[CommitJob]) -> Result<Vec<Result<CommitReceipt, CommitError>>, EngineError> {
-        let engine = self.shared.engine().ok_or_else(|| EngineError("the engine is not open".to_owned()))?;
+        let engine = self.shared.engine().ok_or_else(|| EngineError::other("the engine is not open"))?;
         let plan = plan_group(&engine, self.identity.sequence, group, &self.shared);
         if plan.sequence > self.identity.sequence {
             let identity = StoreIdentity { sequence: plan.sequence, ..self.identity };
@@ -224,8 +224,7 @@ impl Writer {
         let path = self.directory.path().display();
         let reason = if error.is_damage() {
             // from now on only what lies beside damage is refused
-            self.shared.note_damage(&error.0, error);
-            self.shared.found_damage.explain(format_args!("{path}: {error}"))
+            format!("{path}: {}", self.shared.note_read_error(error))
         } else {
             format!("{path}: {error}; a server goes on writing by itself once the disk has room and works")
         };
@@ -252,11 +251,11 @@ impl Writer {
 
     fn reopen(&mut self) -> Result<(), EngineError> {
         // while the disk is full, keep the old engine, which can still read
-        self.directory.probe_room().map_err(|error| EngineError(error.to_string()))?;
+        self.directory.probe_room().map_err(|error| EngineError::other(error.to_string()))?;
         if let Some(engine) = self.shared.replace_engine(None).and_then(Arc::into_inner) {
             engine.close()?;
         }
-        let unusable = |error: OpenError| EngineError(error.to_string());
+        let unusable = |error: OpenError| EngineError::other(error.to_string());
         small_files::remove_unusable(&self.directory.engine()).map_err(unusable)?;
         let path = self.directory.engine();
         let flipped = refuse_by_forecast(self.directory.path(), &path, &self.marker()).map_err(unusable)?;
@@ -266,7 +265,7 @@ impl Writer {
         let whole = found.filter(|found| found.id == self.identity.id);
         let Some(found) = whole.filter(|found| found.sequence >= self.identity.sequence) else {
             let known = self.identity.sequence;
-            return Err(EngineError(format!(
+            return Err(EngineError::other(format!(
                 "the store came back without commits that were acknowledged ({known} expected): restore a backup"
             )));
         };

@@ -157,7 +157,7 @@ fn a_key_that_was_laid_out_and_got_no_value_is_an_error_and_not_an_empty_value()
     let dir = tempfile::tempdir().unwrap();
     let engine = Engine::open(dir.path(), 4 << 20).unwrap();
     engine.lay_out([b"k".as_slice()].into_iter()).unwrap();
-    assert!(engine.get(b"k").unwrap_err().0.contains("has no version"));
+    assert!(engine.get(b"k").unwrap_err().reason.contains("has no version"));
     assert!(engine.scan(b"", None, PageLimit::PAGE).is_err());
 }
 
