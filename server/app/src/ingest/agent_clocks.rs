@@ -13,7 +13,7 @@ use plimsoll_core::domain::SessionId;
 use plimsoll_proto::limits;
 use tokio::time::Instant;
 
-use super::session::{LastMessage, Session};
+use super::session::Session;
 use crate::runtime::clock_check::WRONG_BY_MS;
 
 /// Agents that must agree. They must also be more than half of all.
@@ -24,46 +24,30 @@ const AGREEMENT_MS: i64 = 60_000;
 const KEPT_FOR: Duration = Duration::from_mins(10);
 /// How long agents must seem to be behind: after an outage they deliver what they kept within this time.
 const LATE_DELIVERY: Duration = Duration::from_secs(30);
+/// How often they are compared.
+pub(super) const COMPARED_EVERY: Duration = Duration::from_secs(5);
 /// Most agents that are compared; more do not change what the first ones show.
 const MOST_AGENTS: usize = 1024;
 
-/// How far the server's clock was ahead of each agent's, milliseconds, at the agent's last message.
+/// Compares the clocks of agents whose attempts are open.
 #[derive(Debug, Default)]
 pub(super) struct AgentClocks {
-    ahead_of: HashMap<SessionId, (i64, Instant)>,
     /// Since when agents seem to be behind.
     late_since: Option<Instant>,
 }
 
 impl AgentClocks {
-    /// Notes the time of the last message of an open attempt.
-    pub(super) fn note(&mut self, session: &Session) {
-        let Session { attempt, progress, last_message: LastMessage { unix_ms, moment }, .. } = session;
-        let is_new = !self.ahead_of.contains_key(&attempt.session);
-        if attempt.opening.untrusted || (is_new && self.ahead_of.len() >= MOST_AGENTS) {
-            return;
-        }
-        let elapsed_ms = progress.last.map_or(0, |last| last.elapsed.0);
-        let theirs = attempt.started_unix_ms.saturating_add(elapsed_ms);
-        let ahead_ms = unix_ms.cast_signed().saturating_sub(theirs.cast_signed());
-        // no attempt is that old: the agent said no start, or has no clock
-        if ahead_ms > limits::ELAPSED_MS.cast_signed() {
-            return;
-        }
-        self.ahead_of.insert(attempt.session.clone(), (ahead_ms, *moment));
-    }
-
-    /// Notes that an attempt has ended: it may have ended long ago, and was delivered now.
-    pub(super) fn note_end(&mut self, agent: &SessionId) {
-        if self.ahead_of.get(agent).is_some_and(|(ahead_ms, _)| *ahead_ms > 0) {
-            self.ahead_of.remove(agent);
-        }
-    }
-
     /// How far the server's clock is ahead of the agents', milliseconds. 0 where they do not agree on that.
-    pub(super) fn ahead_ms(&mut self, now: Instant) -> i64 {
-        self.ahead_of.retain(|_agent, (_, at)| now.saturating_duration_since(*at) < KEPT_FOR);
-        let mut all: Vec<i64> = self.ahead_of.values().map(|(ahead_ms, _)| *ahead_ms).collect();
+    pub(super) fn ahead_ms<'s>(&mut self, open: impl Iterator<Item = &'s Session>, now: Instant) -> i64 {
+        let recent =
+            |session: &&Session| now.saturating_duration_since(session.last_message.moment) < KEPT_FOR;
+        let of_agents = open.filter(recent).take(MOST_AGENTS).filter_map(|session| {
+            let ahead_ms = ahead_of_agent_ms(session)?;
+            Some((&session.attempt.session, ahead_ms))
+        });
+        // one agent may have several attempts
+        let of_agents: HashMap<&SessionId, i64> = of_agents.collect();
+        let mut all: Vec<i64> = of_agents.into_values().collect();
         all.sort_unstable();
         let median = all.get(all.len() / 2).copied().unwrap_or(0);
         let agreeing =
@@ -78,6 +62,16 @@ impl AgentClocks {
     }
 }
 
+/// How far the server's clock was ahead of the agent's at the agent's last message, milliseconds. `None` if it does not count.
+fn ahead_of_agent_ms(session: &Session) -> Option<i64> {
+    let Session { attempt, progress, last_message, .. } = session;
+    let elapsed_ms = progress.last.map_or(0, |last| last.elapsed.0);
+    let theirs = attempt.started_unix_ms.saturating_add(elapsed_ms);
+    let ahead_ms = last_message.unix_ms.cast_signed().saturating_sub(theirs.cast_signed());
+    // no attempt is that old: the agent said no start, or has no clock
+    (!attempt.opening.untrusted && ahead_ms <= limits::ELAPSED_MS.cast_signed()).then_some(ahead_ms)
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -85,7 +79,7 @@ mod tests {
     use plimsoll_core::domain::{Millis, Sample};
 
     use super::*;
-    use crate::ingest::fixture;
+    use crate::ingest::{fixture, session::LastMessage};
 
     const NOW: u64 = 1_800_000_000_000;
     const HOUR: i64 = 3_600_000;
@@ -101,10 +95,8 @@ mod tests {
         session
     }
 
-    fn note_all(clocks: &mut AgentClocks, agents: &[i64]) {
-        for (agent, ahead_ms) in agents.iter().enumerate() {
-            clocks.note(&session(agent, *ahead_ms));
-        }
+    fn sessions(agents: &[i64]) -> Vec<Session> {
+        agents.iter().enumerate().map(|(agent, ahead_ms)| session(agent, *ahead_ms)).collect()
     }
 
     #[tokio::test(start_paused = true)]
@@ -121,35 +113,30 @@ mod tests {
         ];
         for (agents, at_once, after_a_minute) in table {
             let mut clocks = AgentClocks::default();
-            note_all(&mut clocks, agents);
-            assert_eq!(clocks.ahead_ms(Instant::now()), at_once, "{agents:?}");
+            let ahead_ms =
+                |clocks: &mut AgentClocks, open: &[Session]| clocks.ahead_ms(open.iter(), Instant::now());
+            assert_eq!(ahead_ms(&mut clocks, &sessions(agents)), at_once, "{agents:?}");
             tokio::time::advance(Duration::from_mins(1)).await;
-            note_all(&mut clocks, agents);
-            assert_eq!(clocks.ahead_ms(Instant::now()), after_a_minute, "{agents:?}");
-            agents
-                .iter()
-                .enumerate()
-                .for_each(|(agent, ahead)| clocks.note_end(&session(agent, *ahead).attempt.session));
-            assert_eq!(clocks.ahead_ms(Instant::now()), after_a_minute.min(0), "{agents:?}: they ended");
+            let open = sessions(agents);
+            assert_eq!(ahead_ms(&mut clocks, &open), after_a_minute, "{agents:?}");
             tokio::time::advance(KEPT_FOR).await;
-            assert_eq!(clocks.ahead_ms(Instant::now()), 0, "{agents:?}: long ago");
+            assert_eq!(ahead_ms(&mut clocks, &open), 0, "{agents:?}: long ago");
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn late_and_untrusted_agents_raise_no_alarm() {
         let mut clocks = AgentClocks::default();
-        for agent in 0..9 {
-            let mut untrusted = session(agent, -HOUR);
-            Arc::make_mut(&mut untrusted.attempt).opening.untrusted = true;
-            clocks.note(&untrusted);
+        let mut untrusted = sessions(&[-HOUR; 9]);
+        for session in &mut untrusted {
+            Arc::make_mut(&mut session.attempt).opening.untrusted = true;
         }
-        assert_eq!(clocks.ahead_ms(Instant::now()), 0);
+        assert_eq!(clocks.ahead_ms(untrusted.iter(), Instant::now()), 0);
+        let of_one_agent: Vec<Session> = (0..9).map(|_| session(1, -HOUR)).collect();
+        assert_eq!(clocks.ahead_ms(of_one_agent.iter(), Instant::now()), 0);
         // they kept an hour of samples, and deliver it
-        (0..9).for_each(|agent| clocks.note(&session(agent, HOUR)));
-        assert_eq!(clocks.ahead_ms(Instant::now()), 0);
+        assert_eq!(clocks.ahead_ms(sessions(&[HOUR; 9]).iter(), Instant::now()), 0);
         tokio::time::advance(LATE_DELIVERY * 2).await;
-        (0..9).for_each(|agent| clocks.note(&session(agent, 100)));
-        assert_eq!(clocks.ahead_ms(Instant::now()), 100);
+        assert_eq!(clocks.ahead_ms(sessions(&[100; 9]).iter(), Instant::now()), 100);
     }
 }

@@ -112,7 +112,6 @@ impl Worker {
             if !start_is_from_agent {
                 self.note_wrong_clock(&attempt, summary.started_unix_ms);
             }
-            self.agent_clocks.note_end(&attempt.session);
             self.learn(&summary);
             self.retention.samples_sealed(loose);
             self.sessions.remove(&attempt.id);

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     IngestParts,
-    agent_clocks::AgentClocks,
+    agent_clocks::{self, AgentClocks},
     ci_reports::CiReports,
     commit::{pipeline::CommitPipeline, staged::RESERVE_OPERATIONS},
     compaction::Compactions,
@@ -115,6 +115,8 @@ impl Worker {
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut retain = tokio::time::interval(retention::STEP_INTERVAL);
         retain.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut clocks = tokio::time::interval(agent_clocks::COMPARED_EVERY);
+        clocks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut requests = Vec::with_capacity(GATHERED_REQUESTS);
         loop {
             tokio::select! {
@@ -136,9 +138,10 @@ impl Worker {
                     // the pools file may have changed how long tickets wait for silent agents
                     sweep.reset_after(if more { SWEEP_STEP_INTERVAL } else { self.between_sweeps() });
                 }
-                _ = retain.tick() => {
-                    clock_check::note(&self.parts.metrics, clock_check::AGENTS, self.agent_clocks.ahead_ms(Instant::now()));
-                    self.retain_step().await;
+                _ = retain.tick() => self.retain_step().await,
+                _ = clocks.tick() => {
+                    let ahead_ms = self.agent_clocks.ahead_ms(self.sessions.values(), Instant::now());
+                    clock_check::note(&self.parts.metrics, clock_check::AGENTS, ahead_ms);
                 }
                 () = stop.cancelled(), if !self.queue.is_closed() => self.queue.close(),
             }
