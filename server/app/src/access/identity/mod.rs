@@ -273,7 +273,7 @@ impl Identity {
         let ProvenClaims { project, .. } = &self.proven;
         match self.projects.patterns() {
             [] => "",
-            _ if !project.is_empty() => project,
+            _ if !project.is_empty() && self.sees(project) => project,
             [only] if !only.ends_with('*') => only,
             _ => "",
         }

@@ -49,9 +49,14 @@ async fn ask_gitlab(settings: &Settings, place: &BaseUrl) -> anyhow::Result<Stri
     let answer = answered.with_context(|| format!("{host} cannot be reached: check gitlab_url"))?;
     match answer.status() {
         StatusCode::OK => {
-            let body = outgoing::read(answer.into_body(), KeptPart::All(PROBE_BYTES)).await;
-            let named =
-                body.ok().and_then(|body| web_host(&body)).filter(|name| !name.eq_ignore_ascii_case(host));
+            let body =
+                timeout(ANSWER_PATIENCE, outgoing::read(answer.into_body(), KeptPart::All(PROBE_BYTES)))
+                    .await;
+            let named = body
+                .ok()
+                .and_then(Result::ok)
+                .and_then(|body| web_host(&body))
+                .filter(|name| !name.eq_ignore_ascii_case(host));
             let also = named
                 .map_or(String::new(), |name| format!("; its own name is {name}, which hooks and jobs have"));
             Ok(format!("{host} answers, and takes the token{also}"))

@@ -68,7 +68,7 @@ pub(super) struct FollowerParts {
     pub(super) verdicts: Verdicts,
     pub(super) metrics: Arc<Metrics>,
     /// Other names in hooks than that of `gitlab_url`, and whether they are of the same GitLab.
-    pub(super) other_hosts: Mutex<BTreeMap<String, bool>>,
+    pub(super) other_hosts: Mutex<BTreeMap<String, Option<bool>>>,
 }
 
 /// Processes accepted hooks: asks GitLab about ended jobs, a few at once, and reports the results.
@@ -245,7 +245,7 @@ impl FollowerParts {
             return Ok(true);
         }
         let known = self.other_hosts.lock().unwrap_or_else(PoisonError::into_inner).get(host).copied();
-        if let Some(is_here) = known {
+        if let Some(Some(is_here)) = known {
             return Ok(is_here);
         }
         let asked = client.get(&format!("projects/{project}"), KeptPart::All(JOB_BYTES)).await;
@@ -262,7 +262,7 @@ impl FollowerParts {
                 gitlab_url,
                 "GitLab at gitlab_url has this name, too: its failed jobs are judged"
             );
-        } else {
+        } else if known.is_none() {
             tracing::warn!(
                 host,
                 gitlab_url,
@@ -272,12 +272,12 @@ impl FollowerParts {
             );
         }
         // a project that is gone, or hidden from the token, says nothing about the next one
-        if asked.is_ok() {
-            let mut hosts = self.other_hosts.lock().unwrap_or_else(PoisonError::into_inner);
-            if hosts.len() < MAX_OTHER_HOSTS {
-                hosts.insert(host.clone(), is_here);
-            }
+        let answer = asked.is_ok().then_some(is_here);
+        let mut hosts = self.other_hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        if hosts.len() < MAX_OTHER_HOSTS || known.is_some() {
+            hosts.insert(host.clone(), answer);
         }
+        drop(hosts);
         Ok(is_here)
     }
 
