@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use plimsoll_tests::{AccessFile, Site, http::bearer};
+use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
+use plimsoll_tests::{AccessFile, Sender, Site, batch, finish, hello, http::bearer, with_token};
 
 use crate::access::tokens;
 
@@ -132,5 +133,32 @@ fn a_key_without_a_project_names_none_to_a_caller_that_may_not_read() {
     assert!(runner.stdout.contains("\nthe key names no project: "), "{runner:?}");
     for answer in [runner, asked("other-secret")] {
         assert!(!format!("{answer:?}").contains("spack/packages"), "{answer:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_taken_elsewhere_blocks_no_project() {
+    let access = AccessFile::default()
+        .named("a", "a-secret", &["agent", "caller", "reader"], "projects = [\"a/*\"]\ntrusted = true")
+        .named("b", "b-secret", &["agent", "caller", "reader"], "projects = [\"b/*\"]\ntrusted = true");
+    let site = Site::start_with(&[("--access-file", access.text())], &[]).unwrap();
+    for id in ["build-1", "ci.example:7"] {
+        for (project, samples) in [("a/one", 2), ("b/two", 3)] {
+            let token = format!("{}-secret", &project[..1]);
+            let mut stream = Sender::open_as(site.connect().await.unwrap(), &token).await.unwrap();
+            let key = pb::Key { project: project.into(), package: "zlib".into(), ..pb::Key::default() };
+            let session = format!("run-of-{}", &project[..1]);
+            let greeting = pb::Hello { session, key: Some(key), ..hello(id, "zlib") };
+            assert_eq!(stream.exchange(greeting.clone()).await.unwrap(), 0, "{id} {project}");
+            assert_eq!(stream.exchange(batch(id, 1, 1)).await.unwrap(), 1, "{id} {project}");
+            let mut again = Sender::open_as(site.connect().await.unwrap(), &token).await.unwrap();
+            assert_eq!(again.exchange(greeting).await.unwrap(), 1, "it comes again");
+            assert_eq!(again.exchange(batch(id, 2, samples - 1)).await.unwrap(), samples);
+            again.exchange(finish(id, samples, Some(1))).await.unwrap();
+            let mut stats = StatsClient::new(site.connect().await.unwrap());
+            let about = pb::GetAttemptRequest { attempt: id.into(), ..Default::default() };
+            let shown = stats.get_attempt(with_token(&token, about)).await.unwrap().into_inner();
+            assert_eq!(shown.summary.unwrap().samples, samples, "{id} {project}");
+        }
     }
 }

@@ -130,7 +130,7 @@ impl Ingest {
         takes_new_id: bool,
     ) -> Result<OpenedAttempt, Refusal> {
         mask::attempt(&mut attempt);
-        let attempt = Box::new(self.with_prediction(attempt, takes_new_id));
+        let attempt = Box::new(self.with_prediction(attempt));
         let stream = stream.clone();
         self.ask_worker(|answer| Request::Open { attempt, stream, takes_new_id, answer }).await
     }

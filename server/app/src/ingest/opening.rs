@@ -12,13 +12,8 @@ impl Ingest {
     /// Adds the prediction to an attempt. It is computed from memory on the stream's thread,
     /// because the worker must not spend time on it. An attempt that is reopened keeps the
     /// prediction of its first opening.
-    pub(crate) fn with_prediction(&self, attempt: Attempt, takes_new_id: bool) -> Attempt {
+    pub(crate) fn with_prediction(&self, attempt: Attempt) -> Attempt {
         let parts = &self.parts;
-        // a known attempt needs no prediction; but one under the id of a proven job may be another
-        // caller's and be dropped, and an agent that takes a new id may be another run
-        if parts.history.knows(&attempt.id) && !attempt.opening.proven && !takes_new_id {
-            return attempt;
-        }
         let prediction =
             parts.history.read(|history| predict::predict_known(history, &attempt.key, &parts.predict));
         // what the history predicts, also where callers get defaults, lowered to the sizes of the pool
@@ -81,7 +76,7 @@ mod tests {
         std::fs::write(&path, "[[pool]]\nname = \"small\"\nmemory = \"64MiB\"\n").unwrap();
         let (mut ingest, _worker) = fixture::ingest(&Store::memory(), 10);
         let noted =
-            |ingest: &Ingest| ingest.with_prediction(fixture::attempt("a"), false).opening.predicted.unwrap();
+            |ingest: &Ingest| ingest.with_prediction(fixture::attempt("a")).opening.predicted.unwrap();
         assert!(noted(&ingest).memory_limit > Bytes(64 << 20));
         let metrics = std::sync::Arc::clone(&ingest.parts.metrics);
         ingest.parts.pools = crate::sizing::pools::PoolRegistry::open(Some(path), metrics).unwrap();

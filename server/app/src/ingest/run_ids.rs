@@ -1,5 +1,12 @@
 //! Gives each run of a job an id of its own: a second run under the id of another becomes `ID.2`.
 //!
+//! | who has the id | an agent that takes a new id | a client that keeps its id |
+//! |---|---|---|
+//! | no run, this run, or one that gives way | gets it | gets it |
+//! | another run of its project | the next number | is refused |
+//! | a run of another project | the next number | the next number, and its stream goes on under the id that it asked for |
+//! | runs of others have all numbers | a suffix that others cannot know | the same |
+//!
 //! An agent sends the id of its CI job. It cannot know whether another container of the job sends
 //! the same id, or a caller of another project that guessed it; only the worker knows all attempts.
 //! A run that reconnects gets the same id again, because an attempt is stored with the session of
@@ -7,22 +14,31 @@
 
 use plimsoll_core::domain::{Attempt, AttemptId, FieldViolation};
 use plimsoll_proto::job;
+use ring::digest;
 
 use super::{Refusal, worker::Worker};
 
 impl Worker {
-    /// Returns the attempt with its requested id, or with the first following id that no other run
-    /// has.
-    pub(super) async fn with_own_id(&self, mut attempt: Attempt) -> Result<Attempt, Refusal> {
+    /// Returns the attempt with its requested id, or with another id that no other run has.
+    /// Errors: other runs of its project have the ids that it may get.
+    pub(super) async fn with_own_id(
+        &self,
+        mut attempt: Attempt,
+        takes_new_id: bool,
+    ) -> Result<Attempt, Refusal> {
         let asked = attempt.id.clone();
-        let mut number = 1;
-        while !self.may_have_id(&attempt).await? {
+        let (mut number, mut is_held_elsewhere) = (1, false);
+        while let Some(holder) = self.other_holder(&attempt).await? {
+            is_held_elsewhere |= holder != attempt.key.project;
             number += 1;
-            if number > job::MAX_RUNS {
-                return Err(Refusal::Held(asked));
-            }
-            attempt.id = AttemptId::parse(&job::run_id(asked.as_str(), number))
-                .map_err(|why| FieldViolation::new("hello.attempt", why))?;
+            let next = match number {
+                _ if !takes_new_id && holder == attempt.key.project => return Err(Refusal::Held(asked)),
+                ..=job::MAX_RUNS => job::run_id(asked.as_str(), number),
+                // others cannot take this id in advance: they do not know the session
+                _ if is_held_elsewhere && number == job::MAX_RUNS + 1 => secret_id(&asked, &attempt),
+                _ => return Err(Refusal::Held(asked)),
+            };
+            attempt.id = AttemptId::parse(&next).map_err(|why| FieldViolation::new("hello.attempt", why))?;
         }
         if attempt.id != asked {
             let (id, project) = (&attempt.id, &attempt.key.project);
@@ -31,15 +47,24 @@ impl Worker {
         Ok(attempt)
     }
 
-    /// Whether the attempt may have its id: no run has it, this run has it already, or the run that
-    /// has it gives way to this one.
-    async fn may_have_id(&self, attempt: &Attempt) -> Result<bool, Refusal> {
+    /// The project of the run that has the id of the attempt. `None` if the attempt may have its id: no run has it, this run has it
+    /// already, or the run that has it gives way to this one.
+    async fn other_holder(&self, attempt: &Attempt) -> Result<Option<String>, Refusal> {
         if let Some(open) = self.latest(&attempt.id) {
-            return Ok(open.attempt.is_same_agent(attempt) || open.attempt.yields_to(attempt));
+            let may_have_it = open.attempt.is_same_agent(attempt) || open.attempt.yields_to(attempt);
+            return Ok((!may_have_it).then(|| open.attempt.key.project.clone()));
         }
         let sealed = self.sealed_summary(&attempt.id).await?;
-        Ok(sealed.is_none_or(|sealed| sealed.is_of(attempt) || sealed.yields_to(attempt)))
+        let other = sealed.filter(|sealed| !sealed.is_of(attempt) && !sealed.yields_to(attempt));
+        Ok(other.map(|sealed| sealed.key.project.clone()))
     }
+}
+
+/// The id with a suffix made of the session, which other callers do not know.
+fn secret_id(asked: &AttemptId, attempt: &Attempt) -> String {
+    let sum = digest::digest(&digest::SHA256, attempt.session.as_str().as_bytes());
+    let sum = sum.as_ref().iter().take(8).fold(0, |sum, byte| (sum << 8) | u64::from(*byte));
+    job::with_suffix(asked.as_str(), &format!(".r{sum:016x}"))
 }
 
 #[cfg(test)]
@@ -127,9 +152,31 @@ mod tests {
         projects.sort();
         let named = |id: &str, project: &str| (id.to_owned(), project.to_owned());
         assert_eq!(projects, [named("h:7", "a/theirs"), named("h:7.2", "b/ours")]);
+        let keeps_its_id = async |worker: &mut Worker, session| {
+            let opened = opened(worker, run(session, "c/raw"), false).await;
+            opened.map(|opened| opened.attempt.to_string())
+        };
+        assert_eq!(keeps_its_id(&mut worker, "raw").await.unwrap(), "h:7.3");
+        assert_eq!(keeps_its_id(&mut worker, "raw").await.unwrap(), "h:7.3", "it comes again");
+        assert!(keeps_its_id(&mut worker, "second").await.is_err(), "a run of its own project");
         // one that proves the job has its id
         let mut proven = run("proven", "b/ours");
         proven.opening.proven = true;
         assert_eq!(id(&mut worker, proven).await, "h:7");
+    }
+
+    #[tokio::test]
+    async fn another_project_cannot_take_all_ids() {
+        let (_ingest, mut worker) = fixture::ingest(&Store::memory(), 200);
+        worker.parts.open_attempts = 200;
+        for number in 1..=job::MAX_RUNS {
+            id(&mut worker, run(&format!("squatter-{number}"), "a/theirs")).await;
+        }
+        let theirs = opened(&mut worker, run("one-more", "a/theirs"), true).await;
+        assert_eq!(theirs, Err(Refusal::Held(fixture::attempt("h:7").id)));
+        for takes_new_id in [true, false] {
+            let ours = opened(&mut worker, run("job", "b/ours"), takes_new_id).await.unwrap();
+            assert!(ours.attempt.as_str().starts_with("h:7.r"), "{ours:?}");
+        }
     }
 }

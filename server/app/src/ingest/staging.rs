@@ -40,15 +40,13 @@ impl Worker {
         answer: AnswerSender<OpenedAttempt>,
     ) {
         let asked = attempt.id.clone();
-        let own = if takes_new_id { self.with_own_id(attempt).await } else { Ok(attempt) };
-        let attempt = match own {
+        let attempt = match self.with_own_id(attempt, takes_new_id).await {
             Ok(attempt) => attempt,
             Err(refusal) => return drop(answer.send(Err(refusal))),
         };
         match self.opened(&attempt, &asked, stream).await {
             Ok(FoundAttempt::Open(mut session)) => {
                 session.last_message = self.now();
-                self.agent_clocks.note(&session);
                 session.quota_share = self.quota.of_returned(session.quota_share.take(), stream);
                 if let Some(open) = self.sessions.get_mut(&attempt.id) {
                     // set here too, so that it is kept even if this commit fails
@@ -166,7 +164,6 @@ impl Worker {
             None => drop(self.parts.metrics.samples_repeated.inc_by(repeated)),
         }
         session.last_message = self.now();
-        self.agent_clocks.note(&session);
         Ok((session, fresh))
     }
 

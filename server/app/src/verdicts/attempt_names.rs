@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `gitlab.com:9003` | that attempt |
 //! | `9003` | that attempt if the caller may see it, else the only one with this id on any host |
+//! | an id that an attempt of another project has | the newest run with this id that the caller may see |
 //! | the id of a CI job, for its newest run | the last of `ID`, `ID.2`, `ID.3` and so on that the caller may see |
 
 use std::sync::Arc;
@@ -30,7 +31,17 @@ impl Verdicts {
         caller: &Arc<Identity>,
         asked: &AttemptId,
     ) -> Result<AttemptId, Refusal> {
-        if asked.as_str().contains(':') || self.is_visible(caller, asked).await? == Some(true) {
+        match self.is_visible(caller, asked).await? {
+            Some(true) => return Ok(asked.clone()),
+            Some(false) => {
+                let own = self.newest_run(caller, asked).await?;
+                if own != *asked {
+                    return Ok(own);
+                }
+            }
+            None => {}
+        }
+        if asked.as_str().contains(':') {
             return Ok(asked.clone());
         }
         let of_hosts = self.on_any_host(caller, asked).await?;

@@ -3,7 +3,12 @@
 //! them. If more are waiting, nothing is read, so that a slow disk slows the agent down through the
 //! HTTP/2 window.
 
-use std::{collections::HashSet, pin::pin, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use plimsoll_core::domain::{Attempt, AttemptId, FieldViolation};
 use plimsoll_proto::{
@@ -75,6 +80,7 @@ impl Collector for CollectorService {
                 caller,
                 metrics: Arc::clone(&metrics),
                 attempts: HashSet::new(),
+                kept_ids: HashMap::new(),
                 pending_acks: PendingAcks::default(),
                 outbound,
             };
@@ -94,6 +100,8 @@ struct AgentStream {
     metrics: Arc<Metrics>,
     handle: StreamHandle,
     attempts: HashSet<AttemptId>,
+    /// The ids under which attempts are kept, by the ids that the client goes on to name.
+    kept_ids: HashMap<AttemptId, AttemptId>,
     pending_acks: PendingAcks,
     outbound: Outbound<pb::ServerMessage>,
 }
@@ -234,8 +242,9 @@ impl AgentStream {
 
     async fn append_batch(&mut self, batch: &pb::Batch) -> Result<(), Refusal> {
         let mut skipped = SkippedFacts::default();
-        let append = delivery::batch(batch, &mut skipped)?;
+        let mut append = delivery::batch(batch, &mut skipped)?;
         let attempt = append.attempt.clone();
+        append.attempt = self.kept_id(&attempt);
         skipped.note(&self.metrics, "batch", attempt.as_str());
         let pending = self.ingest.append(append, &self.handle).await?;
         self.pending_acks.push(attempt, pending);
@@ -244,12 +253,20 @@ impl AgentStream {
 
     async fn finish(&mut self, finish: &pb::Finish) -> Result<Answer, Refusal> {
         let mut skipped = SkippedFacts::default();
-        let finish = delivery::finish(finish, &mut skipped)?;
+        let mut finish = delivery::finish(finish, &mut skipped)?;
         let attempt = finish.attempt.clone();
+        let kept = self.kept_id(&attempt);
+        finish.attempt.clone_from(&kept);
         skipped.note(&self.metrics, "finish", attempt.as_str());
         let acknowledged = self.ingest.finish(finish, &self.handle).await?;
-        self.attempts.remove(&attempt);
+        self.attempts.remove(&kept);
+        self.kept_ids.remove(&attempt);
         Ok(Answer::Ack(pb::Ack { attempt: attempt.to_string(), acknowledged, sealed: true }))
+    }
+
+    /// The id under which the attempt is kept that the client names.
+    fn kept_id(&self, named: &AttemptId) -> AttemptId {
+        self.kept_ids.get(named).unwrap_or(named).clone()
     }
 
     /// The attempt in a `Hello`, with its fields overwritten by what the caller has proven.
@@ -267,7 +284,7 @@ impl AgentStream {
 
     async fn open(&mut self, attempt: Attempt, takes_new_id: bool) -> Result<Answer, Refusal> {
         let asked = attempt.id.clone();
-        if !self.attempts.contains(&asked) && self.attempts.len() >= limits::STREAM_ATTEMPTS {
+        if !self.attempts.contains(&self.kept_id(&asked)) && self.attempts.len() >= limits::STREAM_ATTEMPTS {
             let description =
                 format!("{} attempts are open on this stream; finish some first", self.attempts.len());
             return Err(FieldViolation::new("hello.attempt", description).into());
@@ -292,6 +309,9 @@ impl AgentStream {
             welcome.no_place = ticket
                 .and_then(|ticket| self.ingest.parts.tickets.no_place(&ticket, &id, &project))
                 .unwrap_or_default();
+            if id != asked && !takes_new_id {
+                self.kept_ids.insert(asked, id.clone());
+            }
             self.attempts.insert(id);
         }
         Ok(Answer::Welcome(welcome))
