@@ -61,6 +61,12 @@ pub fn compare(one: &str, other: &str) -> Option<Ordering> {
     Some(one.numerator.checked_mul(other.denominator)?.cmp(&other.numerator.checked_mul(one.denominator)?))
 }
 
+/// A size of anything in billionths of its unit, rounded up. `None` if it is not a size, or too large.
+pub fn nano(text: &str) -> Option<u128> {
+    let value = Ratio::parse(text)?;
+    Some(value.numerator.checked_mul(1_000_000_000)?.div_ceil(value.denominator))
+}
+
 /// Writes bytes exactly, as Kubernetes reads them: `2048Mi`, or plain bytes if they are not whole MiB.
 pub fn written_bytes(bytes: u64) -> String {
     match bytes.checked_div(1 << 20) {

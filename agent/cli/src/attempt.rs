@@ -10,13 +10,14 @@ use plimsoll_measure::{
 };
 use plimsoll_proto::{
     job,
+    measured::PartlyMeasured,
     v1::{Finish, Hello, Key, Resources, Verdict},
 };
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
     job_summary::{self, Advice, AdviceRequest, BuildFacts, MeasurementEnd},
-    standard_error,
+    key, standard_error,
     wake_timer::WakeTimer,
 };
 
@@ -155,7 +156,9 @@ impl<'a> Attempt<'a> {
         let Self { settings, id, resources, mut delivery, sampler, .. } = self;
         let BuildEnd { name, end, wall, interrupted, log_tail, wants_verdict, keeps_ticket } = ended;
         let Measured { last, totals, phases, curve, offloaded_to, meter } = sampler.finish();
-        let offloaded_to = offloaded_to.unwrap_or_default().to_owned();
+        let is_unnamed = key::is_unnamed(&settings.key);
+        let unnamed = is_unnamed.then_some(PartlyMeasured::Unnamed.name());
+        let offloaded_to = unnamed.or(offloaded_to).unwrap_or_default().to_owned();
         let source = meter.source();
         let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
         // the last sample is taken after the end of the build, and the attempt must not end before its last
@@ -182,7 +185,7 @@ impl<'a> Attempt<'a> {
             attempt: id.clone(),
             log_tail,
             verdict: failed && (wants_verdict || advises || settings.report.short_verdict),
-            prediction: advises.then(|| settings.key.clone()),
+            prediction: (advises && !is_unnamed).then(|| settings.key.clone()),
         };
         let (delivery, advice) = match interrupted {
             Some(signal) => (interrupted_report(&signal), Advice::default()),

@@ -31,7 +31,7 @@ use crate::{
     },
     ci::{
         gitlab::{self, Follower, Hooks, StoredHook},
-        kubernetes,
+        kubernetes::{self, KnownLimitRanges},
     },
     ingest::{
         self, Ingest, Worker,
@@ -66,6 +66,7 @@ pub struct App {
     demands: Demands,
     secrets: Secrets,
     hooks: Hooks,
+    limit_ranges: KnownLimitRanges,
     follower: Option<Follower>,
     guard: Guard,
     /// Keeps other servers out of the data directory if the store is in a database.
@@ -193,6 +194,7 @@ impl App {
             keeper,
             secrets,
             hooks,
+            limit_ranges: KnownLimitRanges::default(),
             follower: Some(follower),
             guard,
             dir_lock,

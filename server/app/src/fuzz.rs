@@ -51,7 +51,8 @@ fn review(bytes: &[u8]) {
     let Ok(pod) = serde_json::from_slice::<Pod>(bytes) else { return };
     let settings = admission::Settings::default();
     let Ok(job) = admission::job_of_pod(&pod, "ci", &settings) else { return };
-    let plan = admission::plan(&pod, &job, None, &settings, |_needs| None);
+    let ranges = admission::LimitRanges::default();
+    let plan = admission::plan(&pod, &job, None, (&settings, &ranges), |_needs| None);
     assert!(plan.is_ok(), "a pod that was read can be written");
 }
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use plimsoll_core::domain::{
-    Attempt, JobHook, JobPod, Summary, Ticket, TicketNumbers, UpstreamServer, UpstreamTicket, Verdict,
+    Attempt, JobHook, JobPod, ProjectRename, Summary, Ticket, TicketNumbers, UpstreamServer, UpstreamTicket,
+    Verdict,
 };
 
 use crate::{
@@ -161,6 +162,7 @@ impl Checker {
             KeyKind::Ticket => next_record::<Ticket>(joiner, part),
             KeyKind::Hook => next_record::<JobHook>(joiner, part),
             KeyKind::Pod => next_record::<JobPod>(joiner, part),
+            KeyKind::Rename => next_record::<ProjectRename>(joiner, part),
             KeyKind::Numbers => next_record::<TicketNumbers>(joiner, part),
             KeyKind::UpstreamServer => next_record::<UpstreamServer>(joiner, part),
             KeyKind::UpstreamTicket => next_record::<UpstreamTicket>(joiner, part),

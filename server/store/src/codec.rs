@@ -3,13 +3,14 @@
 use std::borrow::Cow;
 
 use plimsoll_core::domain::{
-    Attempt, JobHook, JobPod, Summary, Ticket, TicketNumbers, UpstreamServer, UpstreamTicket, Verdict,
+    Attempt, JobHook, JobPod, ProjectRename, Summary, Ticket, TicketNumbers, UpstreamServer, UpstreamTicket,
+    Verdict,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     bytes::Damage,
-    keys::{KeyKind, NUMBERS_PART},
+    keys::{KeyKind, NUMBERS_PART, RENAME_PART},
 };
 
 /// A record as JSON: any tool can read it, and fields can be added.
@@ -76,6 +77,7 @@ json_record! {
     Attempt: Attempt,
     JobHook: Hook,
     JobPod: Pod,
+    ProjectRename: Rename,
     Ticket: Ticket,
     TicketNumbers: Numbers,
     UpstreamServer: UpstreamServer,
@@ -97,6 +99,7 @@ macro_rules! keyed_record {
 keyed_record! {
     Attempt: attempt => attempt.id.as_str(),
     JobHook: hook => hook.name.as_str(),
+    ProjectRename: _rename => RENAME_PART,
     Summary: summary => summary.attempt.as_str(),
     Ticket: ticket => ticket.id.as_str(),
     TicketNumbers: _numbers => NUMBERS_PART,

@@ -20,6 +20,8 @@ pub enum KeyKind {
     Block = b'b',
     /// A hook about the end of a job that is not applied to its attempt yet.
     Hook = b'h',
+    /// The rename of a project that is being applied.
+    Rename = b'm',
     /// The record of the numbers that were used as ticket ids.
     Numbers = b'n',
     /// Sizes of a CI job's pod.
@@ -38,11 +40,12 @@ pub enum KeyKind {
 
 impl KeyKind {
     /// All kinds.
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::Attempt,
         Self::Fragment,
         Self::Block,
         Self::Hook,
+        Self::Rename,
         Self::Numbers,
         Self::Pod,
         Self::UpstreamServer,
@@ -66,6 +69,7 @@ impl KeyKind {
         match self {
             Self::Attempt
             | Self::Hook
+            | Self::Rename
             | Self::Numbers
             | Self::Pod
             | Self::UpstreamServer
@@ -106,6 +110,9 @@ pub(super) fn chunk(kind: KeyKind, id: &AttemptId, start: u64) -> Vec<u8> {
 
 /// Takes the place of an id in the key of the ticket numbers.
 pub(super) const NUMBERS_PART: &str = "tickets";
+
+/// Takes the place of an id in the key of a rename.
+pub(super) const RENAME_PART: &str = "project";
 
 /// The first sequence number of a chunk, from the end of its key.
 pub(super) fn start_of(key: &[u8]) -> Option<u64> {

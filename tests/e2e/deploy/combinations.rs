@@ -12,7 +12,8 @@ fn combinations() -> Vec<Vec<&'static str>> {
     let mut all = Vec::new();
     for callers in [&[][..], &["open-clients"], &["access"], &["access", "own-certificate"]] {
         let has_access = callers.contains(&"access");
-        let webhook: &[&str] = if has_access { &["webhook", "webhook-access"] } else { &["webhook"] };
+        let webhook: &[&str] =
+            if has_access { &["webhook", "webhook-access"] } else { &["webhook", "limit-ranges"] };
         let more: &[&[&'static str]] = if has_access {
             &[&[], &["ingress"], &["backup"], &["ingress", "backup", "backup-s3"]]
         } else {

@@ -19,7 +19,7 @@ use super::{
 use crate::{guide_dir::GuideDir, tools::repository};
 
 /// Words of a command line that make the server do something else than to serve.
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "--print-config",
     "backup",
     "completions",
@@ -27,6 +27,7 @@ const COMMANDS: [&str; 14] = [
     "init",
     "man",
     "pools",
+    "projects",
     "repair",
     "replay",
     "restore",

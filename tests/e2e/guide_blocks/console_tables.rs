@@ -27,8 +27,10 @@ pub(super) const NOT_RUN: [(&str, &str); 18] = [
 ];
 
 /// Exit status of commands that do not end with 0, by their beginning, each with the reason.
-pub(super) const ENDS_WITH: [(&str, i32, &str); 1] =
-    [("plimsoll should-retry --attempt", 10, "the build is broken: no retry helps")];
+pub(super) const ENDS_WITH: [(&str, i32, &str); 2] = [
+    ("plimsoll should-retry --attempt", 10, "the build is broken: no retry helps"),
+    ("plimsoll-server projects rename", 1, "no build here is of this project"),
+];
 
 /// Database in the guides. Without PostgreSQL on the machine, commands with it are not run.
 pub(super) const DATABASE: &str = "postgres://plimsoll@db.example.com/plimsoll";

@@ -3,7 +3,7 @@
 //! | part of the key | first of these that is set |
 //! |---|---|
 //! | any | `--key name=value` |
-//! | package | `SPACK_JOB_SPEC_PKG_NAME`, `CI_JOB_NAME`, file name of the command |
+//! | package | `SPACK_JOB_SPEC_PKG_NAME`, `CI_JOB_NAME`, file name of the command (in CI only if the project is known, else `(unnamed)`) |
 //! | version, compiler, `compiler_version` | `SPACK_JOB_SPEC_PKG_VERSION`, `_COMPILER_NAME`, `_COMPILER_VERSION` |
 //! | variants, `build_system` | `SPACK_JOB_SPEC_VARIANTS`, with `build_system=...` taken out |
 //! | arch | `SPACK_JOB_SPEC_ARCH`, this machine's |
@@ -39,6 +39,14 @@ pub use assign::{assign, key_names};
 pub(crate) use rpm::program as rpm_program;
 pub(crate) use secrets::SECRET_BYTES;
 pub use secrets::Secrets;
+
+/// Package of a build in CI that nothing names: the name of its program, such as `python3`, would be that of many builds.
+const UNNAMED: &str = "(unnamed)";
+
+/// Whether nothing names the build of this key, so that nothing may be learnt from it.
+pub(crate) fn is_unnamed(key: &Key) -> bool {
+    key.package == UNNAMED && key.project.is_empty()
+}
 
 /// Variable with the token of the agent and of requests. It is not passed on to builds.
 pub(crate) const TOKEN_VARIABLE: &str = "PLIMSOLL_TOKEN";
@@ -148,7 +156,9 @@ impl CiJob {
             && let Some(name) =
                 rpm::behind_unbuffer(command).first().and_then(|program| Path::new(program).file_name())
         {
-            key.package = clean_and_cut(&name.to_string_lossy(), limits::KEY_FIELD_BYTES);
+            let is_known = !self.ci || self.gitlab || !key.project.is_empty();
+            let name = if is_known { &*name.to_string_lossy() } else { UNNAMED };
+            key.package = clean_and_cut(name, limits::KEY_FIELD_BYTES);
         }
         if key.package.is_empty() {
             return Err("the package is not known: say --key package=NAME".to_owned());

@@ -119,6 +119,24 @@ fn without_anything_the_command_names_the_package() {
 }
 
 #[test]
+fn an_unknown_ci_system_names_no_build() {
+    let github = [("CI", "true"), ("GITHUB_REPOSITORY", "a/b")];
+    for (variables, assignments, package, is_nameless) in [
+        (&github[..], &[][..], "(unnamed)", true),
+        (&github, &["version=1"], "(unnamed)", true),
+        (&github, &["package=app"], "app", false),
+        (&github, &["project=a/b"], "python3", false),
+        (&[("CI", "true"), ("CI_JOB_NAME", "test")], &[], "test", false),
+        (&[("CI", "true"), ("CI_PROJECT_PATH", "a/b")], &[], "python3", false),
+        (&[], &[], "python3", false),
+    ] {
+        let assignments: Vec<String> = assignments.iter().map(|text: &&str| (*text).to_owned()).collect();
+        let key = job(variables).key_for(&command(&["/usr/bin/python3", "t.py"]), &assignments).unwrap();
+        assert_eq!((key.package.as_str(), is_unnamed(&key)), (package, is_nameless), "{variables:?}");
+    }
+}
+
+#[test]
 fn jobs_are_read_in_every_spelling() {
     for words in
         [vec!["-j8"], vec!["-j", "8"], vec!["--jobs", "8"], vec!["--jobs=8"], vec!["-j1", "--parallel", "8"]]

@@ -94,10 +94,13 @@ pub enum PartlyMeasured {
     LostDaemon,
     /// The build did almost nothing where it was measured, and held a connection to another program.
     OpenConnection,
+    /// Nothing names the build, so other builds without a name are no builds of the same kind.
+    Unnamed,
 }
 
 impl PartlyMeasured {
-    const ALL: [Self; 4] = [Self::AnotherCgroup, Self::SharedCgroup, Self::LostDaemon, Self::OpenConnection];
+    const ALL: [Self; 5] =
+        [Self::AnotherCgroup, Self::SharedCgroup, Self::LostDaemon, Self::OpenConnection, Self::Unnamed];
 
     /// The value of `offloaded_to` for such an attempt.
     pub const fn name(self) -> &'static str {
@@ -118,6 +121,10 @@ impl PartlyMeasured {
             Self::OpenConnection => (
                 "open-connection",
                 "it used under 1 % of a core and held a connection open, so its work was probably done outside what was measured",
+            ),
+            Self::Unnamed => (
+                "unnamed-build",
+                "nothing names the build in this CI system (name it: --key project=GROUP/NAME --key package=NAME)",
             ),
         }
     }

@@ -50,6 +50,7 @@ fn an_inexact_attempt_says_why() {
             PartlyMeasured::SharedCgroup.name(),
             "shared with other processes, so this is at most what it used: nothing",
         ),
+        (PartlyMeasured::Unnamed.name(), "--key package=NAME): nothing is learnt"),
         (PartlyMeasured::LostDaemon.name(), "daemon that it may have started was not measured: nothing"),
     ] {
         assert!(of(name).contains(words), "{name}: {}", of(name));

@@ -145,7 +145,7 @@ fn remarks(imported: &import::ImportReport, project: &str) -> Vec<String> {
 const CACHE_BYTES: u64 = 8 << 20;
 
 /// Opens the store of a stopped server.
-async fn open_store(config: &Config) -> anyhow::Result<Store> {
+pub(super) async fn open_store(config: &Config) -> anyhow::Result<Store> {
     if config.store_url.is_some() {
         refuse_two_stores(&config.data_dir)?;
         return open_free_store(config).await;

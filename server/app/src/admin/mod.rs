@@ -14,6 +14,7 @@ mod line;
 mod log_rules;
 mod pools;
 mod progress;
+mod projects;
 mod repair;
 mod replay;
 mod restore;
@@ -93,6 +94,8 @@ pub enum Command {
     Rules(rules::Rules),
     /// Tells what follows from the pools file for other systems, such as Koji and Copr.
     Pools(pools::Pools),
+    /// Renames a project, so that its history goes on under its new name.
+    Projects(projects::Projects),
     /// Looks at pipelines of GitLab: which jobs the include measures.
     Gitlab(gitlab::Gitlab),
     /// Reads everything in a database, or in a data directory that no server uses, and tells whether a server would start with it and what it would miss.
@@ -134,6 +137,7 @@ impl Command {
             Self::Classify(classify) => classify.run(config),
             Self::Rules(rules) => rules.run(config),
             Self::Pools(pools) => pools.run(config),
+            Self::Projects(projects) => projects.run(config),
             Self::Gitlab(gitlab) => gitlab.run(),
             Self::Verify(verify) => verify.run(config),
             Self::Repair(repair) => repair.run(config),

@@ -56,6 +56,7 @@ pub(super) fn pod_reviewer(app: &App, services: &Services) -> PodReviewer {
         sizing: services.sizing.clone(),
         verdicts: app.verdicts.clone(),
         settings: Arc::new(settings),
+        limit_ranges: app.limit_ranges.clone(),
         metrics: Arc::clone(&app.metrics),
     }
 }

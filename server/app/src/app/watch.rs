@@ -41,6 +41,7 @@ pub(super) fn start_all(
     let demand = app.demands.clone().report_metrics(Arc::clone(&app.metrics), end.clone());
     let access = app.guard.clone().watch(end.clone());
     let certificates = tls::watch(app.listeners.certificates(), Arc::clone(&app.metrics), end.clone());
+    let ranges = app.limit_ranges.clone().watch(app.config.admission.clone(), end.clone());
     let jobs = follow_hooks(app.follower.take(), end.clone());
     async {
         tokio::try_join!(
@@ -54,6 +55,7 @@ pub(super) fn start_all(
             demand,
             access,
             certificates,
+            ranges,
             jobs
         )
         .map(|_all| ())

@@ -20,6 +20,9 @@ impl Worker {
     /// Loads the finished attempts into the history, and restores the open ones from disk.
     /// Errors: the store cannot be read. A single damaged record is logged and skipped.
     pub(crate) async fn resume(&mut self) -> Result<(), StoreError> {
+        if let Err(error) = store::finish_rename(&self.parts.store).await {
+            tracing::error!(%error, "the rename of a project is not finished; the next start goes on with it");
+        }
         let LoadedHistory { report, unmeasured } = self.history_loader().load().await?;
         self.parts.job_pods.load(&self.parts.store, self.parts.clock.now_unix_ms()).await?;
         let swept = store::sweep_late_fragments(&self.parts.store).await;

@@ -22,6 +22,7 @@ mod parallel_part;
 mod phase;
 mod prediction;
 mod progress;
+mod project_rename;
 mod reported;
 mod reported_outcome;
 mod reporter;
@@ -65,6 +66,7 @@ pub use prediction::{
     Basis, KNOWN_CONFIDENCE, LowerBound, PoolAssignment, Prediction, Quantity, Rung, UsedAttempt,
 };
 pub use progress::SampleAccumulator;
+pub use project_rename::ProjectRename;
 pub use reported::{LogOrder, LogPlace, MatchedLine, ReportedEvidence, RootLine};
 pub use reported_outcome::{JobStatus, ReportedOutcome};
 pub use reporter::Reporter;

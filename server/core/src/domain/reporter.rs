@@ -59,6 +59,11 @@ impl Reporter {
         &self.name
     }
 
+    /// Lets the reporter report on this project too, which had another name when it reported.
+    pub fn also_reports_on(&mut self, project: String) {
+        self.projects.push(project);
+    }
+
     /// Whether the reporter may report on every project.
     pub fn reports_on_all(&self) -> bool {
         self.all

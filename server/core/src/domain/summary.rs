@@ -6,7 +6,7 @@ mod tests;
 
 use plimsoll_proto::{
     counters::PageCounters,
-    measured::{IncompleteNeed, stopped_at},
+    measured::{IncompleteNeed, PartlyMeasured, stopped_at},
 };
 use serde::{Deserialize, Serialize};
 
@@ -351,9 +351,10 @@ impl Summary {
     }
 
     /// Whether the attempt's use does not show what such a build needs, because its work was done already or elsewhere. If memory stopped
-    /// it, the size was too small all the same.
+    /// it, the size was too small all the same, unless nothing says of which build.
     pub fn is_not_a_measurement(&self) -> bool {
-        self.unneeded || (!self.offloaded_to.is_empty() && !self.censored)
+        let is_unnamed = self.offloaded_to == PartlyMeasured::Unnamed.name();
+        self.unneeded || is_unnamed || (!self.offloaded_to.is_empty() && !self.censored)
     }
 
     /// Whether predictions of memory use this attempt: its need if it succeeded, a lower bound if memory stopped it. A kill before the

@@ -2,7 +2,8 @@
 //! that can be decoded.
 
 use plimsoll_core::domain::{
-    Attempt, JobHook, JobPod, Summary, Ticket, TicketNumbers, UpstreamServer, UpstreamTicket, Verdict,
+    Attempt, JobHook, JobPod, ProjectRename, Summary, Ticket, TicketNumbers, UpstreamServer, UpstreamTicket,
+    Verdict,
 };
 
 use crate::{
@@ -97,13 +98,14 @@ pub(crate) fn key_of(value: &[u8], end: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Kinds with entries that are parts of records.
-const RECORD_KINDS: [KeyKind; 9] = [
+const RECORD_KINDS: [KeyKind; 10] = [
     KeyKind::Summary,
     KeyKind::Attempt,
     KeyKind::Verdict,
     KeyKind::Ticket,
     KeyKind::Hook,
     KeyKind::Pod,
+    KeyKind::Rename,
     KeyKind::Numbers,
     KeyKind::UpstreamServer,
     KeyKind::UpstreamTicket,
@@ -132,6 +134,10 @@ fn owner_of(kind: KeyKind, codec: u8, payload: &[u8]) -> Result<String, Damage> 
         KeyKind::Numbers => {
             TicketNumbers::unpack(codec, payload)?;
             keys::NUMBERS_PART.to_owned()
+        }
+        KeyKind::Rename => {
+            ProjectRename::unpack(codec, payload)?;
+            keys::RENAME_PART.to_owned()
         }
         KeyKind::Summary => Summary::unpack(codec, payload)?.attempt.to_string(),
         KeyKind::Ticket => Ticket::unpack(codec, payload)?.id.to_string(),

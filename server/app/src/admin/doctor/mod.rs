@@ -7,7 +7,7 @@
 //! | `database` | the database of the store, its rights, replication and transactions |
 //! | `disk` | data directory and its disk |
 //! | `files` | files that the settings name: access, certificates, pools, rules |
-//! | `upstreams` | whether the servers answer that start machines of pools |
+//! | `upstreams` | whether the servers answer that start machines of pools, and the cluster shows its LimitRanges |
 //! | `gitlab` | whether GitLab answers |
 
 mod database;
@@ -81,6 +81,7 @@ fn check(config: &Config) -> anyhow::Result<Vec<CheckLine>> {
     lines.extend(machine::check_addresses(config, is_serving));
     lines.extend([files::check_access(config), files::check_tls(config)]);
     lines.extend(files::check_webhook(config));
+    lines.extend(upstreams::check_limit_ranges(config)?);
     lines.extend([files::pools(config), files::check_rules(config)]);
     lines.extend(files::shadow(config));
     lines.extend(upstreams::check_upstreams(config)?);

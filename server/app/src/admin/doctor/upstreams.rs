@@ -1,13 +1,32 @@
-//! Checks that the servers answer which pools name as their upstream.
+//! Checks that the servers answer which pools name as their upstream, and that the cluster shows its `LimitRange`s.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use anyhow::Context as _;
 use plimsoll_core::placement::upstream::PoolUpstream;
 use tokio::{runtime::Builder, task::JoinSet};
 
 use super::{CheckLine, line_of};
-use crate::{runtime::settings::Config, sizing::pools, tickets::check_upstream};
+use crate::{
+    ci::kubernetes::{SERVICE_ACCOUNT, read_limit_ranges},
+    runtime::settings::Config,
+    sizing::pools,
+    tickets::check_upstream,
+};
+
+/// Whether the webhook, if there is one, may read `LimitRange`s. A server that may not works too, so nothing fails.
+/// Errors: the runtime for the request cannot be started.
+pub(super) fn check_limit_ranges(config: &Config) -> anyhow::Result<Option<CheckLine>> {
+    if config.admission.listen.is_none() {
+        return Ok(None);
+    }
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let (found, refused) = runtime.block_on(read_limit_ranges(&config.admission, Path::new(SERVICE_ACCOUNT)));
+    Ok(Some(match refused {
+        None => CheckLine::ok("LimitRanges", format!("of {} namespaces", found.len())),
+        Some(why) => CheckLine::warn("LimitRanges", format!("{why:#}; else admit_min_memory bounds sizes")),
+    }))
+}
 
 /// A line for each upstream. None if there is no pools file, or a wrong one, which has a line of its own.
 ///

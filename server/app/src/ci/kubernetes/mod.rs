@@ -3,7 +3,8 @@
 //! | module | content |
 //! |---|---|
 //! | [`pod`] | the job of a pod, from its container's environment and its annotations, and why a pod is not changed |
-//! | [`sizes`], [`own_sizes`] | requests and limits of the build's container: new and existing |
+//! | [`sizes`], [`size_pair`], [`own_sizes`] | requests and limits of the build's container: new, both together, and existing |
+//! | [`limit_range`], [`limit_ranges`] | what a namespace's `LimitRange` allows; reads them |
 //! | [`place`] | nodes, tolerations and priority of its pool |
 //! | [`time`] | labels for how long its build is predicted to run |
 //! | [`sidecar`] | adds the agent beside the build |
@@ -17,12 +18,15 @@
 //! the pod's annotations, so that people see them and a second review changes nothing.
 
 mod job_sizes;
+mod limit_range;
+mod limit_ranges;
 mod own_sizes;
 mod place;
 mod pod;
 mod review;
 mod reviewed;
 mod sidecar;
+mod size_pair;
 mod sizes;
 mod skip_reason;
 mod system;
@@ -38,6 +42,8 @@ use plimsoll_core::{
 };
 
 pub(crate) use job_sizes::SizeSource;
+pub(crate) use limit_range::LimitRanges;
+pub(crate) use limit_ranges::{KnownLimitRanges, SERVICE_ACCOUNT, read_limit_ranges};
 pub(crate) use pod::{PodJob, job_id, job_of_pod, job_pod};
 pub(crate) use review::PodReviewer;
 pub(crate) use reviewed::begin_counts;
@@ -75,12 +81,13 @@ pub(crate) fn plan(
     before: &Pod,
     job: &PodJob,
     prediction: Option<(&Prediction, SizeSource)>,
-    settings: &Settings,
+    (settings, ranges): (&Settings, &LimitRanges),
     aim: impl FnOnce(&ResourceNeeds) -> Option<PlacementTarget>,
 ) -> Result<Plan, FieldViolation> {
     let mut pod = before.clone();
-    let (mut lines, skip_reason, skipped) = match prediction {
-        Some(known) => sizes::apply_sizes(&mut pod, job, known, settings),
+    let settings = &*ranges.narrow(settings);
+    let (mut lines, skip_reason, mut skipped) = match prediction {
+        Some(known) => sizes::apply_sizes(&mut pod, job, known, (settings, ranges)),
         None => (Vec::new(), SkipReason::OtherSystem, SkippedFacts::default()),
     };
     let sized = !lines.is_empty();
@@ -92,7 +99,13 @@ pub(crate) fn plan(
         .unwrap_or_default();
     let placed = !there.lines.is_empty() || !timed.is_empty();
     lines.extend(there.lines.into_iter().chain(timed));
-    let agent = sidecar::add_agent(&mut pod, job, settings, &there.pool);
+    let without = pod.clone();
+    let added = sidecar::add_agent(&mut pod, job, settings, &there.pool);
+    let refused = ranges.newly_broken(&without, &pod).map(|rule| FieldViolation::new("the agent", rule));
+    let agent = added && skipped.keep(refused.map_or(Ok(()), Err)).is_some();
+    if added && !agent {
+        pod = without;
+    }
     lines.extend(agent.then(|| "the agent is put beside the build".to_owned()));
     if !skipped.is_empty() {
         pod.metadata.annotations.get_or_insert_default().insert(SKIPPED.to_owned(), skipped.words());

@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    AdmissionMode, Plan, PodJob, Settings, SkipReason, job_of_pod as job_of, job_pod,
+    AdmissionMode, KnownLimitRanges, Plan, PodJob, Settings, SkipReason, job_of_pod as job_of, job_pod,
     reviewed::{PodName, note_planned, note_skipped, note_withheld},
 };
 use crate::{
@@ -34,6 +34,7 @@ pub(crate) struct PodReviewer {
     pub(crate) sizing: SizingService,
     pub(crate) verdicts: Verdicts,
     pub(crate) settings: Arc<Settings>,
+    pub(crate) limit_ranges: KnownLimitRanges,
     pub(crate) metrics: Arc<Metrics>,
 }
 
@@ -103,9 +104,10 @@ impl PodReviewer {
         let predicted = known.filter(|_| vouched == *key).map(|(known, _)| known.placed.pool.as_str());
         let aim =
             |needs: &ResourceNeeds| self.sizing.pools.aim(&vouched, os, needs, predicted.unwrap_or_default());
+        let ranges = self.limit_ranges.of(namespace);
         let plan = |settings: &Settings, placed: bool| {
             let aim = |needs: &ResourceNeeds| placed.then(|| aim(needs)).flatten();
-            super::plan(pod, &job, known, settings, aim).map_err(|fault| {
+            super::plan(pod, &job, known, (settings, &ranges), aim).map_err(|fault| {
                 tracing::warn!(%fault, "a patch cannot be written");
                 SkipReason::Failed
             })

@@ -188,11 +188,11 @@ fn agent_container(
     let all = own.into_iter().chain(job.variables.iter().cloned()).chain(asked);
     let env =
         all.map(|(name, value)| EnvVar { name: name.to_owned(), value: Some(value), ..EnvVar::default() });
+    let cpu = settings.min_cpu.map_or(settings.agent_cpu.0, |least| least.0.max(settings.agent_cpu.0));
+    let memory = settings.min_memory.unwrap_or_default().max(settings.agent_memory);
     // requests equal limits, so that a pod of the class Guaranteed stays in this class
-    let (cpu, memory) = (
-        format!("{}m", quantity::rounded_millicores(settings.agent_cpu.0)),
-        quantity::written_bytes(settings.agent_memory.0),
-    );
+    let (cpu, memory) =
+        (format!("{}m", quantity::rounded_millicores(cpu)), quantity::written_bytes(memory.0));
     let sizes: BTreeMap<String, Quantity> =
         [("cpu", cpu), ("memory", memory)].map(|(name, size)| (name.to_owned(), Quantity(size))).into();
     Container {

@@ -2,44 +2,53 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use plimsoll_core::{
-    domain::{self, Bytes, Cause, FieldViolation, Prediction},
+    domain::{self, Bytes, Cause, Prediction},
     predict,
 };
 use plimsoll_proto::{figures, quantity};
 
 use super::{
-    PodJob, PodSize, Settings, SizeSource, SkipReason,
-    own_sizes::{
-        annotation_of, is_memory, is_valid, parse_annotation, path, quantity_text, set_size, size_of,
-        size_text,
-    },
+    LimitRanges, PodJob, PodSize, Settings, SizeSource, SkipReason,
+    limit_range::is_guaranteed,
+    own_sizes::{annotation_of, is_memory, parse_annotation, size_of},
     pod::{DONE_ANNOTATION, OPT_OUT, annotation},
+    size_pair::{consistent_pair, equal_pair, set_pair, within_ratio},
 };
 use crate::runtime::skipped_facts::SkippedFacts;
 
+/// Annotation: `off` lets a pod of the class Guaranteed become Burstable.
+const GUARANTEED_ANNOTATION: &str = "plimsoll/guaranteed";
 /// A request or limit that may be set: bytes, or thousandths of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct ChosenSize {
-    value: u64,
+pub(super) struct ChosenSize {
+    pub(super) value: u64,
     /// Whether a person set the value, or it is the pod's own: then it is not adjusted to fit
     /// another size.
-    fixed: bool,
+    pub(super) fixed: bool,
     /// Whether the value differs from the pod's.
-    new: bool,
-    reason: SizeReason,
+    pub(super) new: bool,
+    pub(super) reason: SizeReason,
 }
 
 /// Source of a size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SizeReason {
+pub(super) enum SizeReason {
     /// The size in the prediction or the verdict.
     Predicted,
     /// The size in an annotation of the pod.
     Annotation,
     /// The operator's maximum, because the prediction is above it.
     Most,
+    /// The smallest that the operator or a `LimitRange` allows, because the prediction is below it.
+    Least,
+    /// As much of the limit as the ratio in a `LimitRange` demands.
+    Ratio,
     /// A step above this size, which is the pod's own.
     AboveOwn(u64),
+    /// Adjusted to the other of request and limit.
+    Beside,
+    /// Equal to the other of request and limit, so that the pod stays in the class Guaranteed.
+    Guaranteed,
 }
 
 /// Sets the sizes that are known well enough, and records them in an annotation. Returns a line for
@@ -48,8 +57,11 @@ pub(super) fn apply_sizes(
     pod: &mut Pod,
     job: &PodJob,
     (prediction, from): (&Prediction, SizeSource),
-    settings: &Settings,
+    (settings, ranges): (&Settings, &LimitRanges),
 ) -> (Vec<String>, SkipReason, SkippedFacts) {
+    let stays_guaranteed = settings.keep_guaranteed
+        && annotation(pod, GUARANTEED_ANNOTATION) != Some(OPT_OUT)
+        && pod.spec.as_ref().is_some_and(is_guaranteed);
     let mut skipped = SkippedFacts::default();
     let choices = PodSize::ALL
         .map(|size| (size, choose_size(pod, job, size, (prediction, from), (settings, &mut skipped))));
@@ -58,16 +70,13 @@ pub(super) fn apply_sizes(
     for (request, limit) in
         [(PodSize::MemoryRequest, PodSize::MemoryLimit), (PodSize::CpuRequest, PodSize::CpuLimit)]
     {
-        let pair = consistent_pair(pod, job, [(request, get(request)), (limit, get(limit))]);
-        let Some((asked, most)) = skipped.keep(pair) else { continue };
-        for (size, chosen) in [(request, asked), (limit, most)] {
-            let Some(chosen) = chosen.filter(|chosen| chosen.new) else { continue };
-            let text = quantity_text(size, chosen.value);
-            let was = set_size(pod, job, size, &text);
-            if was.as_ref() != Some(&text) {
-                lines.push(format!("{} {} -> {text}", size.as_str(), was.as_deref().unwrap_or("none")));
-                reasons.add(size, chosen, get(size));
-            }
+        let pair = [(request, get(request)), (limit, get(limit))];
+        let pair =
+            if stays_guaranteed { equal_pair(pod, job, pair, settings) } else { within_ratio(pair, ranges) };
+        let pair = consistent_pair(pod, job, pair).and_then(|pair| set_pair(pod, job, pair, ranges));
+        for (size, chosen, line) in skipped.keep(pair).unwrap_or_default() {
+            lines.push(line);
+            reasons.add(size, chosen);
         }
     }
     let unsure = choices.iter().filter(|(_, choice)| choice.unsure).map(|(size, _)| size.as_str());
@@ -93,25 +102,25 @@ struct SizeReasons {
 }
 
 impl SizeReasons {
-    /// Adds the reason of a size that is set. `chosen` is its value before it was adjusted to fit
-    /// the request or limit.
-    fn add(&mut self, size: PodSize, set: ChosenSize, chosen: Option<ChosenSize>) {
-        let name = size.as_str();
-        if chosen.is_some_and(|chosen| chosen.value != set.value) {
-            self.own.push(format!("{name}: a request is never above its limit"));
-            return;
-        }
-        match set.reason {
-            SizeReason::Predicted => self.predicted = true,
-            SizeReason::Annotation => self.own.push(format!("{name}: as the pod's annotation says")),
-            SizeReason::Most => self.own.push(format!("{name}: the most that a pod may have")),
+    /// Adds the reason of a size that is set.
+    fn add(&mut self, size: PodSize, set: ChosenSize) {
+        let why = match set.reason {
+            SizeReason::Predicted => {
+                self.predicted = true;
+                return;
+            }
+            SizeReason::Annotation => "as the pod's annotation says".to_owned(),
+            SizeReason::Most => "the most that a pod may have".to_owned(),
+            SizeReason::Least => "the least that a pod may have".to_owned(),
+            SizeReason::Ratio => "the ratio of limit to request in the namespace's LimitRange".to_owned(),
+            SizeReason::Beside => "a request is never above its limit".to_owned(),
+            SizeReason::Guaranteed => "request and limit are equal, so the pod stays Guaranteed".to_owned(),
             SizeReason::AboveOwn(own) => {
                 let own = figures::bytes(own);
-                self.own.push(format!(
-                    "{name}: a step above {own}, which the last attempt is thought to have had"
-                ));
+                format!("a step above {own}, which the last attempt is thought to have had")
             }
-        }
+        };
+        self.own.push(format!("{}: {why}", size.as_str()));
     }
 
     fn sizes_reason(self, prediction: &Prediction, from: SizeSource, was_short: bool) -> String {
@@ -163,7 +172,7 @@ fn choose_size(
         // an invalid size in an annotation must not break the pod, so it is skipped
         Some(text) => {
             let value = skipped.keep(parse_annotation(size, text));
-            let value = value.map(|value| value.min(maximum_size(size, settings)));
+            let value = value.map(|value| bounded_size(value, SizeReason::Annotation, size, settings).0);
             let why = SizeReason::Annotation;
             return sure(
                 value.map(|value| ChosenSize { value, fixed: true, new: true, reason: why }).or(there),
@@ -177,7 +186,7 @@ fn choose_size(
     let quantity = predicted_quantity(prediction, size);
     // a default does not count as known, even if the rest of the prediction does
     if prediction.is_known(quantity, settings.confidence) {
-        let (value, why) = capped_size(quantity.value, by_prediction, size, settings);
+        let (value, why) = bounded_size(quantity.value, by_prediction, size, settings);
         // compared as a number: the same size may be written in another way
         return sure(Some(ChosenSize { value, fixed: false, new: own != Some(value), reason: why }));
     }
@@ -201,9 +210,9 @@ fn is_too_little(own: u64, prediction: &Prediction) -> bool {
     prediction.lower_bound.is_some_and(|bound| own < bound.above.0.saturating_add(Bytes::MIB.0))
 }
 
-/// The larger of a size, capped at the operator's maximum, and the pod's own size.
+/// The larger of a size, within the operator's bounds, and the pod's own size.
 fn larger_size(own: u64, (value, why): (u64, SizeReason), size: PodSize, settings: &Settings) -> ChosenSize {
-    let (value, why) = capped_size(value, why, size, settings);
+    let (value, why) = bounded_size(value, why, size, settings);
     if value > own {
         ChosenSize { value, fixed: false, new: true, reason: why }
     } else {
@@ -211,10 +220,14 @@ fn larger_size(own: u64, (value, why): (u64, SizeReason), size: PodSize, setting
     }
 }
 
-/// Caps a size at the operator's maximum.
-fn capped_size(value: u64, why: SizeReason, size: PodSize, settings: &Settings) -> (u64, SizeReason) {
-    let most = maximum_size(size, settings);
-    if value > most { (most, SizeReason::Most) } else { (value, why) }
+/// Brings a size within the bounds of the operator and the `LimitRange`s.
+fn bounded_size(value: u64, why: SizeReason, size: PodSize, settings: &Settings) -> (u64, SizeReason) {
+    let (least, most) = (minimum_size(size, settings), maximum_size(size, settings));
+    match value.max(least).min(most) {
+        same if same == value => (value, why),
+        less if less < value => (less, SizeReason::Most),
+        more => (more, SizeReason::Least),
+    }
 }
 
 fn predicted_quantity(prediction: &Prediction, size: PodSize) -> &domain::Quantity {
@@ -226,8 +239,17 @@ fn predicted_quantity(prediction: &Prediction, size: PodSize) -> &domain::Quanti
     }
 }
 
+/// The operator's minimum for a size: bytes, or thousandths of a core.
+fn minimum_size(size: PodSize, settings: &Settings) -> u64 {
+    if is_memory(size) {
+        settings.min_memory.unwrap_or_default().0
+    } else {
+        quantity::rounded_millicores(settings.min_cpu.unwrap_or_default().0)
+    }
+}
+
 /// The operator's maximum for a size: bytes, or thousandths of a core.
-fn maximum_size(size: PodSize, settings: &Settings) -> u64 {
+pub(super) fn maximum_size(size: PodSize, settings: &Settings) -> u64 {
     if is_memory(size) {
         settings.max_memory.map_or(u64::MAX, |most| most.0)
     } else {
@@ -245,46 +267,4 @@ fn above_own((own, had_unknown): (u64, bool), named: &domain::Quantity) -> (u64,
     } else {
         (named.value, SizeReason::Predicted)
     }
-}
-
-/// Adjusts a request and its limit so that the request does not exceed the limit: Kubernetes
-/// refuses other pods, even if the limit is 0, which means unlimited at run time.
-/// Errors: the two cannot be adjusted, so both must stay as in the pod; the error has the reason.
-fn consistent_pair(
-    pod: &Pod,
-    job: &PodJob,
-    [(request, asked), (limit, most)]: [(PodSize, Option<ChosenSize>); 2],
-) -> Result<(Option<ChosenSize>, Option<ChosenSize>), FieldViolation> {
-    let text = |size, chosen: Option<ChosenSize>| match chosen.filter(|chosen| chosen.new) {
-        Some(new) => Some(quantity_text(size, new.value)),
-        None => size_text(pod, job, size).map(ToOwned::to_owned),
-    };
-    let is_changed = |chosen: &Option<ChosenSize>| chosen.is_some_and(|chosen| chosen.new);
-    let fault = |asked, most| {
-        let [asked, most] = [text(request, asked), text(limit, most)].map(Option::unwrap_or_default);
-        let description = format!("{asked} does not go with {} {most}: both stay as they are", path(limit));
-        FieldViolation::new(path(request), description)
-    };
-    let pair = reconcile(asked, most).ok_or_else(|| fault(asked, most))?;
-    let is_fit = is_valid(text(request, pair.0).as_deref(), text(limit, pair.1).as_deref());
-    if is_fit || !(is_changed(&pair.0) || is_changed(&pair.1)) {
-        Ok(pair)
-    } else {
-        Err(fault(pair.0, pair.1))
-    }
-}
-
-/// A request and its limit, one of them adjusted to the other if that is allowed; `None` if neither may change.
-fn reconcile(
-    request: Option<ChosenSize>,
-    limit: Option<ChosenSize>,
-) -> Option<(Option<ChosenSize>, Option<ChosenSize>)> {
-    let (Some(asked), Some(most)) = (request, limit) else { return Some((request, limit)) };
-    if asked.value <= most.value {
-        return Some((request, limit));
-    }
-    if !most.fixed && asked.fixed {
-        return Some((request, Some(ChosenSize { value: asked.value, ..most })));
-    }
-    (!asked.fixed).then_some((Some(ChosenSize { value: most.value, ..asked }), limit))
 }

@@ -1,5 +1,6 @@
 //! What becomes of pods, and of the agent beside the build.
 
+mod limit_range;
 mod place;
 mod runners;
 mod sure;
@@ -70,7 +71,7 @@ fn planned(
 ) -> (Value, Plan) {
     let typed = parse(pod.clone());
     let job = job_of_pod(&typed, "ci-builds", settings).unwrap();
-    let plan = plan(&typed, &job, Some(known), settings, aim).unwrap();
+    let plan = plan(&typed, &job, Some(known), (settings, &LimitRanges::default()), aim).unwrap();
     let mut after = pod.clone();
     if let Some(patch) = &plan.patch {
         json_patch::patch(&mut after, patch).unwrap();
@@ -204,7 +205,7 @@ fn a_guess_sets_nothing_and_a_verdict_always_does() {
         &typed,
         &job,
         Some((&guess, SizeSource::ByVerdict { cause: Cause::Oom, had_unknown: true })),
-        &on(),
+        (&on(), &LimitRanges::default()),
         |_needs| None,
     )
     .unwrap();

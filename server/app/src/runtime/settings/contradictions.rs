@@ -111,6 +111,10 @@ impl Config {
             "needs admit_secret_file or admit_client_ca_file where there is an access_file: without them anyone on the network is \
              answered as the API server is",
         );
+        let is_above = admission.min_memory.zip(admission.max_memory).is_some_and(|(min, max)| min > max);
+        check(is_above, "admit_min_memory", "is more than admit_max_memory");
+        let is_above = admission.min_cpu.zip(admission.max_cpu).is_some_and(|(min, max)| min.0 > max.0);
+        check(is_above, "admit_min_cpu", "is more than admit_max_cpu");
         let wrong = self.otlp_endpoint.is_some() && !cfg!(feature = "otlp");
         check(wrong, "otlp_endpoint", NO_TRACES);
         let wrong = !self.shadow.is_on && !self.shadow.apply.is_empty();

@@ -120,7 +120,7 @@ fn a_pod_of_windows_is_known_by_every_way_to_ask_for_such_a_node_and_gets_no_age
         let job = job_of_pod(&typed, "ci-builds", &settings).unwrap();
         assert_eq!(job.os, expected, "{field}: {value}");
         if expected == Some(OperatingSystem::Windows) {
-            let plan = plan(&typed, &job, None, &settings, |_needs| None).unwrap();
+            let plan = plan(&typed, &job, None, (&settings, &LimitRanges::default()), |_needs| None).unwrap();
             assert!(
                 plan.patch.is_none() && plan.skip_reason == Some(SkipReason::OtherSystem),
                 "{field}: {value}"

@@ -126,7 +126,7 @@ proptest! {
             }
         };
         let from = if by_verdict { SizeSource::ByVerdict { cause: Cause::Oom, had_unknown: true } } else { SizeSource::ByHistory };
-        let plan = plan(&typed, &job, Some((&prediction, from)), &settings, |_needs| None).unwrap();
+        let plan = plan(&typed, &job, Some((&prediction, from)), (&settings, &LimitRanges::default()), |_needs| None).unwrap();
         let mut after = value.clone();
         if let Some(patch) = &plan.patch {
             json_patch::patch(&mut after, patch).unwrap();

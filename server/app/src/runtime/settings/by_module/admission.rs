@@ -57,6 +57,14 @@ pub struct Settings {
     pub max_memory: Option<Bytes>,
     /// Most CPU of a build.
     pub max_cpu: Option<Cores>,
+    /// Least memory of a container that is sized or added; a `LimitRange` may raise it.
+    pub min_memory: Option<Bytes>,
+    /// Least CPU of a container that is sized or added; a `LimitRange` may raise it.
+    pub min_cpu: Option<Cores>,
+    /// Whether a pod of the class Guaranteed stays in it.
+    pub keep_guaranteed: bool,
+    /// Address of the API server, which is asked for the `LimitRange`s of namespaces.
+    pub api_server: String,
     /// Least confidence, 0 to 1, that a prediction must have to set a size.
     pub confidence: f64,
     /// Whether a job's variables (project, owner, kind, security fix) affect pool and priority. Otherwise only the project from GitLab
@@ -106,6 +114,12 @@ impl Default for Settings {
             sizes: PodSize::ALL.to_vec(),
             max_memory: None,
             max_cpu: None,
+            min_memory: None,
+            min_cpu: None,
+            // who asks for pinned CPUs, or to be evicted last, should not lose that for a better size
+            keep_guaranteed: true,
+            // its name in every cluster (Kubernetes, "Accessing the Kubernetes API from a Pod")
+            api_server: "https://kubernetes.default.svc".to_owned(),
             // some attempts of nearly the same key reach this confidence
             confidence: KNOWN_CONFIDENCE,
             trust_variables: false,

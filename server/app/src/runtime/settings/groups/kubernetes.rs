@@ -26,6 +26,15 @@ pub(super) const ADMISSION: &[Setting] = settings! {
     "admit_max_memory" => admission.max_memory, "SIZE";
     /// Most CPU of a build's container.
     "admit_max_cpu" => admission.max_cpu, "CORES";
+    /// Least memory of a container that is sized or added, for example the least of the namespace's `LimitRange`. The server raises it
+    /// to what a `LimitRange` demands that it may read.
+    "admit_min_memory" => admission.min_memory, "SIZE";
+    /// Least CPU of a container that is sized or added.
+    "admit_min_cpu" => admission.min_cpu, "CORES";
+    /// on: a pod of the class Guaranteed stays in it: the request of its build is its limit. off: it may become Burstable.
+    "admit_keep_guaranteed" => admission.keep_guaranteed, "on|off";
+    /// Address of the API server, which is asked for the `LimitRange`s of namespaces if the pod of this server has a token for it.
+    "admit_api_server" => admission.api_server, "URL", read checks::address;
     /// Least confidence of a prediction that changes a pod.
     "admit_confidence" => admission.confidence, "SHARE", read parse::up_to_all;
     /// on: a job's variables may say its project, owner, kind and whether it mends a hole, for its pool and priority.
