@@ -103,10 +103,8 @@ pub struct ExplainedPrediction {
 /// Explains the numbers of a prediction. Callers clean the texts before they show them on a terminal, as those of [`sentence`].
 pub fn explained(prediction: &Prediction) -> ExplainedPrediction {
     let numbers = SizeKind::ALL.into_iter().filter_map(|kind| Some((kind, kind.of(prediction)?)));
-    let because = |kind, quantity| {
-        lower_bound_reason(kind, quantity, prediction).unwrap_or_else(|| reason_of_quantity(kind, quantity))
-    };
-    let numbers: Vec<_> = numbers.map(|(kind, quantity)| (kind, quantity, because(kind, quantity))).collect();
+    let numbers: Vec<_> =
+        numbers.map(|(kind, quantity)| (kind, quantity, reason_in(prediction, kind, quantity))).collect();
     // if nothing is known about the key, all numbers are the default, for the same reason
     if let [(_, _, first), others @ ..] = numbers.as_slice()
         && first.source.is_empty()
@@ -197,9 +195,34 @@ pub fn sentence(kind: SizeKind, quantity: &Quantity) -> String {
 
 /// Like [`sentence`], but also with what the rest of the prediction proves about the number.
 pub fn sentence_in(prediction: &Prediction, kind: SizeKind, quantity: &Quantity) -> String {
-    lower_bound_reason(kind, quantity, prediction)
-        .unwrap_or_else(|| reason_of_quantity(kind, quantity))
-        .sentence()
+    reason_in(prediction, kind, quantity).sentence()
+}
+
+fn reason_in(prediction: &Prediction, kind: SizeKind, quantity: &Quantity) -> Reason {
+    if let Some(reason) = lower_bound_reason(kind, quantity, prediction) {
+        return reason;
+    }
+    let mut reason = reason_of_quantity(kind, quantity);
+    let parts = quantity.basis.as_ref().zip(prediction.memory_request_bytes.as_ref());
+    if let Some((basis, request)) = parts.filter(|_| kind == SizeKind::MemoryLimit) {
+        reason.why = beside_request(&reason.why, quantity.value, basis.margin, request.value);
+    }
+    reason
+}
+
+/// The reason of a limit beside its request, so that its room is the difference of both: where the limit covers more builds than the
+/// request, only a part of that is for file pages.
+pub fn beside_request(why: &str, limit: u64, margin: f64, request: u64) -> String {
+    let (Some(room), Some(above)) = (margin_amount(limit, margin), limit.checked_sub(request)) else {
+        return why.to_owned();
+    };
+    let beside = if above < room.saturating_add(1 << 20) {
+        file_pages_clause(above)
+    } else {
+        let [above, room] = [above, room].map(figures::bytes);
+        format!("with {above} more than the request, {room} of it for file pages")
+    };
+    why.replace(&file_pages_clause(room), &beside)
 }
 
 /// Why a number is as it is, and which attempts show it; either may be empty.
@@ -256,7 +279,7 @@ pub fn reason_of_size(kind: SizeKind, value: u64, quantile: f64, margin: f64, bo
     let covers = if bound.hides_coverage() { String::new() } else { coverage(kind, quantile, bound) };
     let pages = match bound {
         SizeBound::None if kind == SizeKind::MemoryLimit && !covers.is_empty() => {
-            file_pages_note(value, margin)
+            margin_amount(value, margin).map(file_pages_clause)
         }
         _ => None,
     };
@@ -294,10 +317,9 @@ fn coverage(kind: SizeKind, quantile: f64, bound: &SizeBound) -> String {
     }
 }
 
-/// A clause about the room above the need, for file pages that the build reads again and again; `None` if there is none.
-fn file_pages_note(value: u64, margin: f64) -> Option<String> {
-    let room = margin_amount(value, margin)?;
-    Some(format!("with {} more for file pages", figures::bytes(room)))
+/// A clause about the room above the need, for file pages that the build reads again and again.
+fn file_pages_clause(room: u64) -> String {
+    format!("with {} more for file pages", figures::bytes(room))
 }
 
 /// The part of a value that the factor `margin` added; `None` if there is no margin.

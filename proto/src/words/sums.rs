@@ -31,6 +31,11 @@ pub fn counts_by_cause(counts: &[CauseCount]) -> impl Iterator<Item = (Cause, u6
     counts.filter(|(cause, count)| *cause != Cause::Canceled && *count > 0)
 }
 
+/// Retries by the cause of the attempt that they retry.
+pub fn retries_by_cause(totals: &StatsTotals) -> impl Iterator<Item = (Cause, u64)> {
+    totals.retries_by_cause.iter().map(|of| (of.cause(), of.count))
+}
+
 /// Requested memory multiplied by time, GiB x h; `None` if no attempt both requested memory and measured its need.
 pub fn memory_asked(totals: &StatsTotals) -> Option<f64> {
     let counted = totals.attempts.saturating_sub(totals.memory_not_measured + totals.memory_not_asked);
@@ -86,35 +91,42 @@ pub fn cpu_used_share(totals: &StatsTotals) -> Option<f64> {
     cpu_asked(totals).map(|asked| totals.cpu_used_of_asked_core_hours / asked)
 }
 
-/// Mean and maximum of highest need divided by requested memory, over attempts; for the mean each ratio counts at most 1. `None` if no
-/// attempt has both numbers.
+/// Mean and maximum of highest need divided by requested memory, over attempts. `None` if no attempt has both numbers.
 pub fn need_over_ask(totals: &StatsTotals) -> Option<(f64, f64)> {
     (totals.need_over_ask_max > 0.0).then_some((totals.need_over_ask_mean, totals.need_over_ask_max))
 }
 
-/// The mean of [`need_over_ask`] for a cell of a table: `31 %`, `> 31 %`, a dash.
-pub fn need_over_ask_cell(totals: &StatsTotals) -> String {
-    let mean = need_over_ask(totals).map(|(mean, _)| figures::percent(mean));
-    figures::cell_bound(mean, totals.need_over_ask_lower_bounds > 0)
+/// A need divided by what was asked for: `31 %`, `250 %`, from ten times on `12 ×`.
+fn ratio_to_ask(ratio: f64) -> String {
+    if ratio < 10.0 { figures::percent(ratio) } else { figures::times_asked_or_more(ratio, false) }
 }
 
-/// Words for [`need_over_ask`]: `31 % on average, the highest 90 %`, `more than 31 % on average, the highest more than 90 %`, `31 % on
-/// average; 2 attempts needed more than they asked for, the highest 2.5 ×`, `not known`.
+/// The mean of [`need_over_ask`] for a cell of a table, with the share of attempts that asked for too little: `31 %`, `> 31 %`, `98 %, 40 %
+/// above`, a dash.
+pub fn need_over_ask_cell(totals: &StatsTotals) -> String {
+    let mean = need_over_ask(totals).map(|(mean, _)| ratio_to_ask(mean));
+    let cell = figures::cell_bound(mean, totals.need_over_ask_lower_bounds > 0);
+    match totals.needed_above_ask {
+        0 => cell,
+        above => format!("{cell}, {} above", figures::share_of(above, totals.need_over_ask_attempts)),
+    }
+}
+
+/// Words for [`need_over_ask`]: `31 % on average, the highest 90 %`, `more than 31 % on average, the highest more than 90 %`, `98 % on
+/// average; 2 of 5 attempts (40 %) needed more than they asked for, the highest 2.5 ×`, `not known`.
 pub fn need_over_ask_words(totals: &StatsTotals) -> String {
     let Some((mean, most)) = need_over_ask(totals) else { return NOT_KNOWN.to_owned() };
-    let mean = figures::bound(&figures::percent(mean), totals.need_over_ask_lower_bounds > 0);
+    let mean = figures::bound(&ratio_to_ask(mean), totals.need_over_ask_lower_bounds > 0);
     let most_is_lower = totals.need_over_ask_max_is_lower_bound;
-    let times = figures::times_asked_or_more(most, most_is_lower);
-    match totals.needed_above_ask {
-        _ if most <= 1.0 => {
-            let most = figures::bound(&figures::percent(most), most_is_lower);
-            format!("{mean} on average, the highest {most}")
-        }
-        above => {
-            let above = counted_as(above, "attempt needed more than it", "attempts needed more than they");
-            format!("{mean} on average; {above} asked for, the highest {times}")
-        }
+    if most <= 1.0 {
+        let most = figures::bound(&figures::percent(most), most_is_lower);
+        return format!("{mean} on average, the highest {most}");
     }
+    let (above, all) = (totals.needed_above_ask, totals.need_over_ask_attempts);
+    let share = figures::share_of(above, all);
+    let above = format!("{} of {}", count(above), counted(all, "attempt"));
+    let times = figures::times_asked_or_more(most, most_is_lower);
+    format!("{mean} on average; {above} ({share}) needed more than asked for, the highest {times}")
 }
 
 /// Highest need of any attempt, bytes; a lower bound if memory stopped that attempt.
@@ -135,8 +147,8 @@ pub fn highest_need_cell(totals: &StatsTotals) -> String {
 /// The sentence shown instead of the sums of requested and used memory, if no attempt is in them.
 pub const NOTHING_ASKED_AND_MEASURED: &str = "no attempt reported both what it asked for and its mean memory";
 
-/// Need multiplied by time over all attempts, GiB x h; `None` if no attempt measured it.
-pub fn memory_over_time(totals: &StatsTotals) -> Option<f64> {
+/// Mean need multiplied by time over all attempts, GiB x h; `None` if no attempt measured it.
+pub fn memory_used(totals: &StatsTotals) -> Option<f64> {
     (totals.memory_not_measured < totals.attempts).then_some(totals.memory_used_gib_hours)
 }
 
@@ -200,7 +212,7 @@ pub fn unknown_fields(totals: &StatsTotals) -> Vec<&'static str> {
     let over_ask = need_over_ask(totals).is_none();
     let cpu_time = cpu_time(totals).is_none();
     let fields = [
-        ("memory_used_gib_hours", memory_over_time(totals).is_none()),
+        ("memory_used_gib_hours", memory_used(totals).is_none()),
         ("memory_asked_gib_hours", memory),
         ("memory_used_of_asked_gib_hours", memory),
         ("memory_wasted_gib_hours", memory),
@@ -214,6 +226,8 @@ pub fn unknown_fields(totals: &StatsTotals) -> Vec<&'static str> {
         ("need_over_ask_max", over_ask),
         ("asked_money", memory && cpu),
         ("wasted_money", memory && cpu),
+        ("memory_wasted_money", memory),
+        ("cpu_wasted_money", cpu),
     ];
     fields.into_iter().filter(|(_, is_missing)| *is_missing).map(|(name, _)| name).collect()
 }

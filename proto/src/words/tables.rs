@@ -7,7 +7,9 @@ use crate::{
     reasons::failure_line,
     sums::{more_packages, moved_over_words, moved_since_words},
     times,
-    v1::{ChangeKind, FailureGroup, Flaky, MixedNeed, Regression, SilencedRule, Variable, WrongVerdicts},
+    v1::{
+        Cause, ChangeKind, FailureGroup, Flaky, MixedNeed, Regression, SilencedRule, Variable, WrongVerdicts,
+    },
 };
 
 /// A table of facts.
@@ -34,6 +36,8 @@ pub enum FactCell {
     Worse(String),
     /// The name of a package, which has a page.
     Package(String),
+    /// A number of failures, with their cause, project and signature: they have a page. An empty text is any.
+    Failures(u64, Cause, String, String),
     /// The key of a build, and the name of its package.
     Build(String, String),
     /// The id of an attempt, which has a page, with words before it and a note behind it.
@@ -62,6 +66,7 @@ impl FactCell {
             | Self::Package(text)
             | Self::Build(text, _)
             | Self::LogLine(text, _) => text.clone(),
+            Self::Failures(number, ..) => count(*number),
             Self::Packages(names, more) => names.join(", ") + more,
             Self::Ended(_, unix_ms) => times::date_time(*unix_ms),
             Self::Unknown => NOT_KNOWN.to_owned(),
@@ -72,11 +77,13 @@ impl FactCell {
 
     /// Whether the cell is aligned as a number.
     pub fn is_number(&self) -> bool {
-        matches!(self, Self::Number(_) | Self::Better(_) | Self::Worse(_))
+        matches!(self, Self::Number(_) | Self::Better(_) | Self::Worse(_) | Self::Failures(..))
     }
 }
 
-use FactCell::{Attempt, Better, Build, Ended, LogLine, Marked, Number, Package, Packages, Text, Worse};
+use FactCell::{
+    Attempt, Better, Build, Ended, Failures, LogLine, Marked, Number, Package, Packages, Text, Worse,
+};
 
 /// A table with a row for each of `items`.
 pub fn table_of<T, const COLUMNS: usize>(
@@ -154,7 +161,7 @@ pub fn failing_lines(groups: &[FailureGroup]) -> FactTable {
         [
             LogLine(line, group.project.clone()),
             Text(cause_words(group.cause()).to_owned()),
-            Number(count(group.attempts)),
+            Failures(group.attempts, group.cause(), group.project.clone(), group.signature.clone()),
             Packages(group.packages.clone(), more_packages(group)),
             Number(count(group.retried)),
             Number(share_of(group.passed, group.retried)),

@@ -94,7 +94,7 @@ pub fn order_value(order: AttemptOrder) -> &'static str {
 
 /// The pairs of the form that links of this page keep.
 fn page_fields(fields: &Fields) -> Vec<(&'static str, &str)> {
-    let names = FORM_FIELDS.iter().map(|(name, _)| *name).chain(["outcome", "cause", "order"]);
+    let names = FORM_FIELDS.iter().map(|(name, _)| *name).chain(["outcome", "cause", "signature", "order"]);
     names.map(|name| (name, fields.get(name))).filter(|(_, value)| !value.is_empty()).collect()
 }
 
@@ -125,6 +125,11 @@ fn filter_form(fields: &Fields, view: &ReaderChoice) -> Markup {
                     (form_field("stack", "Stack", &view.stack))
                     @for (name, words) in FORM_FIELDS.iter().skip(1) { (form_field(name, words, fields.get(name))) }
                 }
+            }
+            @if !fields.get("signature").is_empty() {
+                label { "Failing line" select name="signature" {
+                    (choice("signature", fields.get("signature"), "the one chosen")) (choice("signature", "", "all"))
+                } }
             }
             @if view.range != TimeRange::default() { input type="hidden" name="range" value=(view.range.as_str()); }
             button { "Show" }

@@ -1,14 +1,18 @@
 //! The page of failures, by cause and by the log line that identifies them: how many, in which packages, what
 //! was retried, and what the retries cost.
 
+use std::collections::BTreeMap;
+
 use maud::{Markup, html};
 use plimsoll_proto::{
+    evidence::cause_name,
     figures::{self, counted, share_of},
+    sums,
     tables::{
-        FactCell::{Number, Text},
+        FactCell::{Failures, Number, Text},
         FactTable, failing_lines, table_of,
     },
-    v1::{FailureGroup, GetStatsResponse},
+    v1::{Cause, FailureGroup, GetStatsResponse, RetriesOfCause, StatsTotals},
 };
 
 use super::{
@@ -16,7 +20,6 @@ use super::{
     page::{card, empty_page, timed_page},
     table::{fact_table, scrolled},
     view::ReaderChoice,
-    words,
 };
 
 /// What the page of failures shows.
@@ -33,19 +36,23 @@ impl FailuresPage<'_> {
     pub fn draw(&self) -> Markup {
         let Self { view, stats } = *self;
         let totals = stats.totals.clone().unwrap_or_default();
+        let named: u64 = sums::failures_by_cause(&totals).map(|(_, count)| count).sum();
         let body = html! {
             h1 { "Failures" }
             @if totals.attempts == 0 {
                 (empty_page(view, "/failures", &[]))
             } @else {
                 dl.cards {
-                    (card("Failed", &share_of(totals.failed, totals.attempts), &html! { (count(totals.failed)) " of " (counted(totals.attempts, "attempt")) }))
+                    (card("Failed", &share_of(totals.failed, totals.attempts), &html! {
+                        (count(totals.failed)) " of " (counted(totals.attempts, "attempt"))
+                        @if named > totals.failed { "; by cause also " (count(named - totals.failed)) " whose end was not seen" }
+                    }))
                     (card("Retries", &count(totals.retries), &html! { (count(totals.retries_helped)) " of them passed" }))
-                    (card("Asked for by retries", &figures::gib_hours(self.sum_of(|group| group.retries_gib_hours)), &html! { "memory, after failures with a known line" }))
+                    (card("Asked for by retries", &figures::gib_hours(totals.retries_by_cause.iter().map(|of| of.asked_gib_hours).sum()), &html! { "memory, over the time of the retries" }))
                 }
                 div id="failures" {
                     h2 { "By cause" }
-                    (scrolled("Failures by cause", &fact_table(&self.by_cause(), usize::MAX, view)))
+                    (scrolled("Failures by cause", &fact_table(&self.by_cause(&totals), usize::MAX, view)))
                     h2 { "By failing line" }
                     (by_line(&stats.failures, view))
                 }
@@ -54,26 +61,30 @@ impl FailuresPage<'_> {
         timed_page("Failures", "/failures", view, &[], &body)
     }
 
-    fn sum_of(&self, of: impl Fn(&FailureGroup) -> f64) -> f64 {
-        self.stats.failures.iter().map(of).sum()
-    }
-
-    /// A row for each cause; those with the most failures come first.
-    fn by_cause(&self) -> FactTable {
-        let mut causes = self.stats.totals.clone().unwrap_or_default().causes;
-        causes.sort_by_key(|one| std::cmp::Reverse(one.count));
-        let columns = ["cause", "failures", "with a known line", "retried", "passed", "retries, GiB·h"];
-        table_of(columns, causes, |one| {
-            let groups = || self.stats.failures.iter().filter(|group| group.cause() == one.cause());
-            let sum = |of: fn(&FailureGroup) -> u64| groups().map(of).sum::<u64>();
-            let (with_line, retried) = (sum(|group| group.attempts), sum(|group| group.retried));
+    /// A row for each cause of failures, and of failures that were retried; those with the most failures come first.
+    fn by_cause(&self, totals: &StatsTotals) -> FactTable {
+        let mut failed: BTreeMap<Cause, u64> = sums::failures_by_cause(totals).collect();
+        let unnamed = totals.failed.saturating_sub(failed.values().sum());
+        if unnamed > 0 {
+            *failed.entry(Cause::Unspecified).or_default() += unnamed;
+        }
+        let retries: BTreeMap<Cause, RetriesOfCause> =
+            totals.retries_by_cause.iter().map(|of| (of.cause(), *of)).collect();
+        let mut causes: Vec<Cause> = failed.keys().chain(retries.keys()).copied().collect();
+        let failures = |cause: &Cause| failed.get(cause).copied().unwrap_or_default();
+        causes.sort_by_key(|cause| (std::cmp::Reverse(failures(cause)), *cause as i32));
+        causes.dedup();
+        let columns = ["cause", "failures", "with a known line", "retries", "passed", "retries, GiB·h"];
+        table_of(columns, causes, |cause| {
+            let known = self.stats.failures.iter().filter(|group| group.cause() == cause);
+            let of = retries.get(&cause).copied().unwrap_or_default();
             [
-                Text(words::cause(one.cause()).to_owned()),
-                Number(count(one.count)),
-                Number(count(with_line)),
-                Number(count(retried)),
-                Number(share_of(sum(|group| group.passed), retried)),
-                Number(amount(groups().map(|group| group.retries_gib_hours).sum())),
+                Text(cause_name(cause)),
+                Failures(failures(&cause), cause, self.view.project.clone(), String::new()),
+                Number(count(known.map(|group| group.attempts).sum())),
+                Number(count(of.count)),
+                Number(share_of(of.passed, of.count)),
+                Number(amount(of.asked_gib_hours)),
             ]
         })
     }
@@ -96,14 +107,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_failure_is_shown_with_its_line_count_packages_retries_and_their_cost() {
+    fn rows_and_tiles_count_all_failures_and_retries() {
         let cause = |cause: Cause, count| CauseCount { cause: cause.into(), count };
-        let causes = vec![cause(Cause::Infra, 1), cause(Cause::Deterministic, 5)];
-        let totals = StatsTotals { attempts: 40, failed: 6, causes, ..StatsTotals::default() };
+        let causes = vec![cause(Cause::Infra, 1), cause(Cause::Deterministic, 5), cause(Cause::Oom, 10)];
+        // kills have no line in a log, and one failure has no cause
+        let kills = RetriesOfCause { cause: Cause::Oom.into(), count: 10, passed: 9, asked_gib_hours: 2.5 };
+        let retries_by_cause = vec![RetriesOfCause { count: 1, ..RetriesOfCause::default() }, kills];
+        let totals = StatsTotals {
+            attempts: 40,
+            failed: 17,
+            causes,
+            retries: 11,
+            retries_helped: 9,
+            retries_by_cause,
+            ..StatsTotals::default()
+        };
         let group = FailureGroup {
             project: "g/a".to_owned(),
             cause: Cause::Deterministic.into(),
             failure_line: "x.c:3: error: <b>no</b>".to_owned(),
+            signature: "0f".to_owned(),
             attempts: 4,
             packages: vec!["zlib".to_owned(), "hdf5".to_owned()],
             packages_total: 3,
@@ -128,6 +151,12 @@ mod tests {
             "50 %",
             "1.5",
             "/attempts/job-7",
+            "out of memory</th><td data-name=\"Failures\" class=\"n\"><a href=\"/attempts?cause=OOM\">10</a>",
+            "Retries\" class=\"n\">10<",
+            "Passed\" class=\"n\">90 %",
+            "no cause known</th><td data-name=\"Failures\" class=\"n\">1</td>",
+            "2.5 GiB·h",
+            "/attempts?cause=DETERMINISTIC&amp;signature=0f&amp;project=g%2Fa\">4</a>",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }

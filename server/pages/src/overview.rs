@@ -98,15 +98,15 @@ fn number_cards(totals: &StatsTotals, currency: &str, running: usize, view: &Rea
             }))
             (card("Memory wasted", &hours(sums::memory_wasted_hours(totals)), &html! {
                 (sums::memory_wasted_words(totals))
-                @if sums::memory_asked(totals).is_some() { (money(totals.wasted_money)) }
+                @if sums::memory_asked(totals).is_some() { (money(totals.memory_wasted_money)) }
             }))
             (card("Memory put to use", &known(sums::memory_used_share(totals)), &html! {
                 @if let Some(asked) = sums::memory_asked(totals) { "of " (figures::gib_hours(asked)) " asked; " }
-                "need over time " (hours(sums::memory_over_time(totals)))
+                "used " (hours(sums::memory_used(totals)))
             }))
             (card("CPU used", &cpu, &html! {
                 (sums::cpu_over_words(totals).trim_start())
-                @if let Some(used) = sums::cpu_used_share(totals) { "; " (percent(used)) " of what was asked for was put to use" }
+                @if let Some(used) = sums::cpu_used_share(totals) { "; " (percent(used)) " of what was asked for was put to use; wasted " (figures::known(sums::cpu_wasted_hours(totals), figures::core_hours)) (money(totals.cpu_wasted_money)) }
             }))
             (card("Retries", &count(totals.retries), &html! {
                 (count(totals.retries_helped)) " helped, " (count(totals.retries_avoided)) " avoided"
@@ -186,7 +186,7 @@ fn worst_section(stats: &pb::GetStatsResponse, view: &ReaderChoice) -> Markup {
         ("Packages that use most", "#Used GiB·h")
     };
     let known = |totals: &StatsTotals| {
-        if wasted { sums::memory_wasted_hours(totals) } else { sums::memory_over_time(totals) }
+        if wasted { sums::memory_wasted_hours(totals) } else { sums::memory_used(totals) }
     };
     let of = |totals: &StatsTotals| known(totals).unwrap_or(0.0);
     groups.sort_by(|a, b| of(b.1).total_cmp(&of(a.1)));
@@ -245,4 +245,25 @@ pub(super) fn shifted_needs(regressions: &[pb::Regression], view: &ReaderChoice)
 
 fn findings(heading: &str, why: &str, table: &FactTable, view: &ReaderChoice) -> Markup {
     facts(heading, &html! { (why) }, table, WORST_ROWS, view)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn money_stands_beside_what_it_is_for() {
+        let totals = StatsTotals {
+            attempts: 1,
+            memory_asked_gib_hours: 2.0,
+            wasted_money: 9.21,
+            memory_wasted_money: 2.22,
+            cpu_wasted_money: 6.99,
+            cpu_asked_core_hours: 2.0,
+            ..StatsTotals::default()
+        };
+        let cards = number_cards(&totals, "EUR", 0, &ReaderChoice::default()).into_string();
+        let [memory, cpu, both] = ["2.22 EUR", "6.99 EUR", "9.21"].map(|money| cards.find(money));
+        assert!(memory > cards.find("Memory wasted") && memory < cpu && both.is_none(), "{cards}");
+    }
 }

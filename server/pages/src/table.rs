@@ -1,7 +1,10 @@
 //! Tables: with headings, of facts, with headings that sort, and links to the other pages of a table.
 
-use maud::{Markup, html};
-use plimsoll_proto::tables::{FactCell, FactTable};
+use maud::{Markup, PreEscaped, html};
+use plimsoll_proto::{
+    tables::{FactCell, FactTable},
+    v1::Cause,
+};
 
 use super::{times, view::ReaderChoice, words};
 
@@ -22,9 +25,33 @@ pub(super) fn plain_table(heads: &[&str], rows: impl IntoIterator<Item = Markup>
     }
 }
 
-/// A table that scrolls where the screen is narrow, also by keyboard; `name` is for readers who cannot see it.
+/// A table that scrolls where it is too wide, also by keyboard; on a phone its rows are lists. `name` is for readers who cannot see it.
 pub(super) fn scrolled(name: &str, table: &Markup) -> Markup {
-    html! { div.scroll tabindex="0" role="region" aria-label=(name) { (table) } }
+    html! { div.scroll tabindex="0" role="region" aria-label=(name) { (stacked(table)) } }
+}
+
+/// The table with the heading of its column at each cell, for screens on which a row becomes a list.
+fn stacked(table: &Markup) -> Markup {
+    let Some((head, rows)) = table.0.split_once("<tbody>") else { return table.clone() };
+    let names: Vec<String> = head.split("<th ").skip(1).map(heading).collect();
+    let mut text = head.replacen("<table", "<table class=\"stack named\"", 1) + "<tbody>";
+    for row in rows.split_inclusive("</tr>") {
+        let (first, cells) = row.split_once("<td").map_or((row, None), |(first, cells)| (first, Some(cells)));
+        text.push_str(first);
+        let mut names = names.iter().skip(usize::from(first.contains("<th ")));
+        for cell in cells.into_iter().flat_map(|cells| cells.split("<td")) {
+            let name = names.next().map(|name| format!(" data-name=\"{name}\"")).unwrap_or_default();
+            text.push_str(&format!("<td{name}{cell}"));
+        }
+    }
+    PreEscaped(text)
+}
+
+/// The text of a heading, behind the start of its tag: without tags and the sign of the order.
+fn heading(cell: &str) -> String {
+    let cell = cell.split_once("</th>").map_or(cell, |(cell, _)| cell);
+    let texts = cell.split('>').skip(1).filter_map(|part| part.split('<').next());
+    texts.collect::<String>().trim_end_matches([' ', '▼', '▲']).to_owned()
 }
 
 /// A [`plain_table`] that is [`scrolled`].
@@ -73,6 +100,11 @@ fn fact_cell(cell: &FactCell, is_name: bool, view: &ReaderChoice) -> Markup {
     let content = match cell {
         FactCell::Package(name) => html! { a href=(view.package(name)) { (name) } },
         FactCell::Build(key, package) => html! { a href=(view.package(package)) { (key) } },
+        FactCell::Failures(_, cause, project, signature) if *cause != Cause::Unspecified => {
+            let of = ReaderChoice { project: project.clone(), ..view.clone() };
+            let cause = words::value(cause.as_str_name(), "CAUSE_");
+            html! { a href=(of.link("/attempts", &[("cause", cause), ("signature", signature)])) { (cell.text()) } }
+        }
         FactCell::Attempt(words, id, note) => {
             html! { (words) " " a.id href=(view.attempt(id)) { (id) } " " span.quiet { (note) } }
         }

@@ -13,6 +13,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
+use plimsoll_support::postgres::free_port;
 
 /// Name of the server's program.
 pub(crate) const SERVER: &str = "plimsoll-server";
@@ -79,8 +80,7 @@ impl Server {
 
     /// Starts one in `dir` over a database, at free ports. It serves now, or waits as a standby.
     pub(crate) fn begin(dir: &Path, store_url: &str) -> anyhow::Result<Self> {
-        let free = || TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let (grpc, http) = (free()?, free()?);
+        let [grpc, http] = [free_port(), free_port()].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
         let mut server = Self { child: None, grpc, http };
         server.start_again(dir, store_url)?;
         Ok(server)

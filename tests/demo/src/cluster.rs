@@ -44,6 +44,7 @@ pub(crate) fn show() -> anyhow::Result<()> {
     let url = database.url(&database.new_database());
     let mut cluster = Cluster::start(&dir, &url)?;
     let (serving, _time) = cluster.wait_for_serving()?;
+    cluster.wait_for_all()?;
     println!("PostgreSQL runs at port {}, and {SERVERS} servers over it:\n", database.port);
     cluster.print();
 
@@ -65,6 +66,7 @@ pub(crate) fn show() -> anyhow::Result<()> {
         time.as_secs_f64()
     );
     cluster.start_again()?;
+    cluster.wait_for_all()?;
     thread::sleep(QUIET);
     cluster.print();
 
@@ -164,6 +166,17 @@ impl Cluster {
             thread::sleep(LOOK);
         }
         bail!("no server serves within {SERVES_WITHIN:?}")
+    }
+
+    /// Waits until each server answers: one serves, the others wait.
+    fn wait_for_all(&self) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        while self.servers.iter().any(|server| server.readiness().is_none()) {
+            let logs: Vec<_> = self.dirs.iter().map(|dir| cast::log_of(dir)).collect();
+            ensure!(begun.elapsed() < SERVES_WITHIN, "a server does not answer; see {logs:?}");
+            thread::sleep(LOOK);
+        }
+        Ok(())
     }
 
     fn kill(&mut self, place: usize) -> anyhow::Result<u32> {

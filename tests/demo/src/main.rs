@@ -45,10 +45,22 @@ fn main() -> ExitCode {
 }
 
 fn show() -> anyhow::Result<()> {
+    inherit_nothing();
     let words: Vec<OsString> = env::args_os().skip(1).collect();
     match words.first().and_then(|word| word.to_str()) {
         None => story::tell(),
         Some("--cluster") => cluster::show(),
         Some(_) => bail!("there is one option: --cluster"),
     }
+}
+
+/// Keeps the descriptors of this program's caller out of all that it starts: a server that is left running would hold the caller's locks and
+/// pipes open. Kernels before 5.11 do not know how, and refuse.
+#[expect(unsafe_code, reason = "no crate has this call in a safe form")]
+fn inherit_nothing() {
+    const FIRST_UNUSUAL: libc::c_uint = 3;
+    // SAFETY: sets a flag on descriptors; no memory is shared with the kernel, and no descriptor is closed
+    let _refused = unsafe {
+        libc::syscall(libc::SYS_close_range, FIRST_UNUSUAL, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
+    };
 }

@@ -54,6 +54,15 @@ async fn a_retry_after_an_oom_kill_becomes_a_bigger_pod() {
 }
 
 #[tokio::test]
+async fn the_review_of_the_guide_is_answered() {
+    let webhook = start(&["--admit-mode", "on"]);
+    let all = crate::guide_blocks::all_blocks();
+    let review = all.iter().find(|block| block.language == "json" && block.text.contains("AdmissionReview"));
+    let (status, body) = webhook.post(&webhook.path, &review.unwrap().text).await;
+    assert!(status == 200 && body.contains("\"allowed\":true"), "{status} {body}");
+}
+
+#[tokio::test]
 async fn a_pod_is_sent_to_the_pool_that_its_job_fits() {
     let pools = "[[pool]]\nname = \"big\"\nmemory = \"64GiB\"\nprice_gib_hour = 1\nnode_selector = { size = \"big\" }\n\
                  [[pool]]\nname = \"small\"\nmemory = \"8GiB\"\nnode_selector = { size = \"small\" }\n\

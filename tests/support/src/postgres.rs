@@ -330,8 +330,12 @@ fn give_to_server(folder: &Path) {
     files.chain([folder.to_owned()]).for_each(|path| chown(path, user, group).unwrap());
 }
 
+/// A port of 127.0.0.1 that is free, another one at each call.
+///
+/// # Panics
+/// None is free.
 #[expect(clippy::unwrap_used, reason = "for tests")]
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     // below the range from which the system gives out ports: a server that is stopped and started again keeps its own
     let first = process::id().wrapping_mul(31);
     let ports = (0..20_000).map(|_try| 12_000 + first.wrapping_add(NUMBER.fetch_add(1, Relaxed)) % 20_000);

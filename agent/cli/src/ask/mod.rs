@@ -172,7 +172,11 @@ pub async fn explain(
 
 /// A line with the key that was asked for. If the answer is unexpected, a different key is a likely reason.
 fn asked_for(key: &Key) -> String {
-    let own = if key.arch == std::env::consts::ARCH { " (--key arch= asks for any arch)" } else { "" };
+    let own = match key.arch.as_str() {
+        "" => ", any arch",
+        std::env::consts::ARCH => " (--key arch=any asks for any arch)",
+        _ => "",
+    };
     format!("asked for the key {}{own}\n", text::key_words(key))
 }
 

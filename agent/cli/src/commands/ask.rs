@@ -63,15 +63,18 @@ pub(super) struct ExplainArgs {
 /// The key is needed only for an attempt that was not measured. In a CI job it comes from the environment.
 #[derive(Debug, Args)]
 #[command(after_help = help::end(JUDGED_STATUSES, &[
-    "should-retry --attempt 204 --log build.log",
-    "should-retry --attempt 204 --key package=zlib --exit-code 137",
+    "should-retry 204 --log build.log",
+    "should-retry 204 --key package=zlib --exit-code 137",
 ]))]
 pub(super) struct ShouldRetryArgs {
+    /// Id of the attempt [default: the CI job's id].
+    #[arg(value_name = "ID", value_parser = attempt_id, conflicts_with = "attempt")]
+    id: Option<String>,
     #[command(flatten)]
     server: ServerArgs,
     #[command(flatten)]
     key: KeyArgs,
-    /// Id of the attempt [default: the CI job's id].
+    /// Id of the attempt, the same as ID.
     #[arg(long, value_name = "ID", value_parser = attempt_id)]
     attempt: Option<String>,
     /// Number of the attempt, if it was not measured.
@@ -155,8 +158,8 @@ impl ShouldRetryArgs {
     }
 
     fn question(&self, job: &CiJob) -> Result<ShouldRetryRequest, String> {
-        let attempt = self.attempt.as_ref().or(job.attempt.as_ref());
-        let attempt = attempt.ok_or("the attempt is not known: say --attempt ID")?;
+        let named = self.id.as_ref().or(self.attempt.as_ref());
+        let attempt = named.or(job.attempt.as_ref()).ok_or("the attempt is not known: name its ID")?;
         // the environment describes the job that asks; it is used only if that job is the attempt in question
         let own = job.attempt.as_ref() == Some(attempt);
         let environment = if own { job } else { &CiJob::default() };
@@ -183,7 +186,7 @@ impl ShouldRetryArgs {
             number: self.number,
             include_retried: include_retried.transpose()?.unwrap_or_default(),
             // a CI job's id is the id of its first run, so the server must look for the newest one
-            newest_run: self.attempt.is_none(),
+            newest_run: named.is_none(),
         })
     }
 }

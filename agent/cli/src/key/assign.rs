@@ -7,6 +7,9 @@ pub fn key_names() -> String {
     format!("{}, build_jobs, input_bytes, label.NAME", text_names())
 }
 
+/// A value of the arch that stands for every arch, as an empty value does.
+const ANY_ARCH: &str = "any";
+
 /// Applies one assignment to a key. An empty value means unknown.
 /// Errors: the name is unknown, or the value exceeds a bound; the text lists what is valid.
 pub fn assign(key: &mut Key, assignment: &str) -> Result<(), String> {
@@ -18,6 +21,7 @@ pub fn assign(key: &mut Key, assignment: &str) -> Result<(), String> {
     }
     if let Some((field, most)) = key.text_mut(name) {
         check(name, value, most)?;
+        let value = if name == "arch" && value == ANY_ARCH { "" } else { value };
         value.clone_into(field);
         return Ok(());
     }
@@ -74,6 +78,9 @@ mod tests {
             assign(&mut key, &format!("{name}=7")).unwrap();
             assert_ne!(key, Key::default(), "{name}");
         }
+        let mut key = Key { arch: "x86_64".to_owned(), ..Key::default() };
+        assign(&mut key, "arch=any").unwrap();
+        assert_eq!(key, Key::default(), "any arch");
     }
 
     #[test]

@@ -105,6 +105,15 @@ fn room_for_file_pages_is_bytes_and_no_share_of_a_small_need() {
     // a need of 20 MiB and the least room
     let shown = reason_of_size(SizeKind::MemoryLimit, 84 << 20, 0.99, 4.2, &SizeBound::None);
     assert_eq!(shown, "covers 99 % of similar builds, with 64 MiB more for file pages");
+    for (request, clause) in [
+        (20, "with 64 MiB more for file pages"),
+        (24, "with 60 MiB more for file pages"),
+        (12, "with 72 MiB more than the request, 64 MiB of it for file pages"),
+        (99, "with 64 MiB more for file pages"),
+    ] {
+        let beside = beside_request(&shown, 84 << 20, 4.2, request << 20);
+        assert_eq!(beside, format!("covers 99 % of similar builds, {clause}"), "a request of {request} MiB");
+    }
 }
 
 #[test]

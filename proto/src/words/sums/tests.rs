@@ -8,12 +8,9 @@ fn nothing_measured_is_not_known_and_not_zero() {
         (memory_used_share(&imported), memory_wasted_share(&imported), cpu_used_share(&imported)),
         (None, None, None)
     );
-    assert_eq!(
-        (memory_over_time(&imported), cpu_time(&imported), highest_need(&imported)),
-        (None, None, None)
-    );
+    assert_eq!((memory_used(&imported), cpu_time(&imported), highest_need(&imported)), (None, None, None));
     assert_eq!([cpu_time_words(&imported), need_over_ask_words(&imported)], ["not known", "not known"]);
-    assert_eq!(unknown_fields(&imported).len(), 14, "every sum of what was measured");
+    assert_eq!(unknown_fields(&imported).len(), 16, "every sum of what was measured");
     assert!(
         !unknown_fields(&StatsTotals { memory_asked_gib_hours: 1.0, attempts: 1, ..StatsTotals::default() })
             .contains(&"memory_wasted_gib_hours"),
@@ -58,21 +55,30 @@ fn attempts_that_asked_for_nothing_are_counted_as_left_out() {
 }
 
 #[test]
-fn a_need_above_the_ask_is_no_share_of_it() {
-    let of = |most, needed_above_ask| {
-        need_over_ask_words(&StatsTotals {
-            need_over_ask_mean: 0.31,
-            need_over_ask_max: most,
-            needed_above_ask,
-            ..StatsTotals::default()
-        })
+fn asks_that_are_too_small_are_not_hidden() {
+    let of = |mean, most, above| StatsTotals {
+        need_over_ask_mean: mean,
+        need_over_ask_max: most,
+        need_over_ask_attempts: 5,
+        needed_above_ask: above,
+        ..StatsTotals::default()
     };
-    assert_eq!(of(0.9, 0), "31 % on average, the highest 90 %");
-    assert_eq!(of(2.5, 2), "31 % on average; 2 attempts needed more than they asked for, the highest 2.5 ×");
-    assert_eq!(
-        of(120_832.0, 1),
-        "31 % on average; 1 attempt needed more than it asked for, the highest over 100 ×"
-    );
+    let above = "needed more than asked for, the highest";
+    for (totals, words, cell) in [
+        (of(0.31, 0.9, 0), "31 % on average, the highest 90 %".to_owned(), "31 %"),
+        (
+            of(1.31, 2.5, 2),
+            format!("131 % on average; 2 of 5 attempts (40 %) {above} 2.5 ×"),
+            "131 %, 40 % above",
+        ),
+        (
+            of(24_166.4, 120_832.0, 1),
+            format!("over 100 × on average; 1 of 5 attempts (20 %) {above} over 100 ×"),
+            "over 100 ×, 20 % above",
+        ),
+    ] {
+        assert_eq!((need_over_ask_words(&totals), need_over_ask_cell(&totals)), (words, cell.to_owned()));
+    }
 }
 
 #[test]
@@ -82,6 +88,7 @@ fn a_lower_bound_in_a_sum_is_shown_as_one() {
         need_over_ask_max: most,
         need_over_ask_lower_bounds: 1,
         need_over_ask_max_is_lower_bound: true,
+        need_over_ask_attempts: 1,
         needed_above_ask: u64::from(most > 1.0),
         need_peak_max_bytes: 95 << 20,
         need_peak_max_is_lower_bound: true,
@@ -93,7 +100,7 @@ fn a_lower_bound_in_a_sum_is_shown_as_one() {
     );
     assert_eq!(
         need_over_ask_words(&of(2.5)),
-        "more than 31 % on average; 1 attempt needed more than it asked for, the highest more than 2.5 ×"
+        "more than 31 % on average; 1 of 1 attempt (100 %) needed more than asked for, the highest more than 2.5 ×"
     );
     assert_eq!([highest_need_words(&of(1.0)), highest_need_cell(&of(1.0))], ["more than 95 MiB", "> 95 MiB"]);
     let nothing = StatsTotals { need_peak_max_is_lower_bound: true, ..StatsTotals::default() };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plimsoll_core::domain::{AttemptId, Sample, Summary, Verdict};
+use plimsoll_core::domain::{AttemptId, Outcome, Sample, Summary, Verdict};
 use tokio::sync::broadcast;
 
 use crate::{
@@ -25,6 +25,8 @@ pub(crate) struct ShownAttempt {
     pub(crate) is_running: bool,
     /// Verdicts on the attempt; the first is in force.
     pub(crate) verdicts: Vec<Verdict>,
+    /// The last known retry of the attempt, and how it ended.
+    pub(crate) retry: Option<(AttemptId, Outcome)>,
 }
 
 /// Watches the running attempts, for a caller who may see all of them.
@@ -49,8 +51,10 @@ impl AttemptService {
         let project = &summary.key.project;
         let verdicts = self.verdicts.given(&full, project).await?;
         let verdicts = verdicts.into_iter().map(|verdict| redactor.verdict(verdict, project)).collect();
-        let summary = redactor.summary(self.ingest.parts.history.related(&summary).into_owned());
-        Ok(ShownAttempt { summary, is_running, verdicts })
+        let history = &self.ingest.parts.history;
+        let retry = history.read(|history| history.last_retry(&summary.attempt));
+        let summary = redactor.summary(history.related(&summary).into_owned());
+        Ok(ShownAttempt { summary, is_running, verdicts, retry })
     }
 
     /// Passes the samples of a shown attempt to `take`, in order; returns their number.

@@ -8,6 +8,7 @@ mod jobs_short_of_memory;
 mod read;
 
 use std::{
+    collections::HashSet,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -250,6 +251,11 @@ impl FailureClassifier {
         most: usize,
     ) -> Vec<FailureGroup> {
         self.0.history.read(|history| self.known_failures().failure_groups(history, takes, most))
+    }
+
+    /// The attempts of this project (of any if empty) that are known by a signature.
+    pub(crate) fn attempts_with(&self, signature: &str, project: &str) -> HashSet<AttemptId> {
+        self.known_failures().attempts_with(signature, project)
     }
 
     /// Takes a new verdict that is on disk, in place of the verdict that was in force before: its failure, and whether its job ran

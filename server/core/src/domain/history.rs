@@ -33,7 +33,7 @@ pub use tier::bytes_of;
 
 use super::{
     AttemptBrief, AttemptId, Bytes, JobMark, Key, Millis, RetryStatus, Rung, RungObservation, Verdict,
-    ladder::ATTEMPTS_PER_RUNG,
+    ladder::{ATTEMPTS_PER_RUNG, are_same_but_arch},
 };
 
 /// Number of attempts removed by a bulk load after which the emptied list frees its memory (some MB).
@@ -279,6 +279,23 @@ impl History {
         key: &Key,
     ) -> impl DoubleEndedIterator<Item = &RungObservation> {
         self.untrusted.ladder.on_rung(rung, key)
+    }
+
+    /// Trusted or untrusted attempts that agree with `key` in the fields of the rung, newest first. A key without an arch stands for any: if
+    /// attempts of its package have one, those of all archs are taken from the package's list.
+    pub(crate) fn similar_on_rung(
+        &self,
+        rung: Rung,
+        key: &Key,
+        are_trusted: bool,
+    ) -> impl Iterator<Item = &RungObservation> {
+        let ladder = &if are_trusted { &self.trusted } else { &self.untrusted }.ladder;
+        let has_arch = |observation: &RungObservation| !observation.brief.key.arch.is_empty();
+        let any =
+            key.arch.is_empty() && rung > Rung::Package && ladder.on_rung(Rung::Package, key).any(has_arch);
+        ladder
+            .on_rung(if any { Rung::Package } else { rung }, key)
+            .filter(move |observation| !any || are_same_but_arch(rung, key, &observation.brief.key))
     }
 
     /// Whether an untrusted attempt of the package and project of `key` is known.

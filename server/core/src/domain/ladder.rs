@@ -23,6 +23,7 @@ use foldhash::fast::RandomState;
 pub(super) use lists::{ATTEMPTS_PER_RUNG, place_of};
 use lists::{ListId, RungLists, bytes_of_lists};
 pub(super) use loader::LadderLoader;
+pub(super) use rung_key::are_same_but_arch;
 use rung_key::{RungHasher, RungKey};
 
 use super::{AttemptBrief, Key, Rung, RungObservation, job_of_part, weight};

@@ -200,6 +200,18 @@ impl History {
         retries.filter(|brief| brief.retries.as_deref() == Some(&original.attempt)).map(Arc::clone).collect()
     }
 
+    /// The last known retry of this attempt, directly or by way of its retries, and how it ended. An untrusted attempt may have untrusted
+    /// ones.
+    pub fn last_retry(&self, original: &AttemptId) -> Option<(AttemptId, Outcome)> {
+        let next = |known: &Arc<AttemptBrief>| {
+            let named =
+                || self.exact_retries_of(known).into_iter().find(|brief| known.untrusted || !brief.untrusted);
+            self.retried_by(&known.attempt, &known.key).map(Arc::clone).or_else(named)
+        };
+        let retries = std::iter::successors(next(self.get(original)?), next).take(LINEAGE_STEPS);
+        retries.last().map(|brief| (brief.attempt.clone(), brief.outcome))
+    }
+
     /// Whether a known retry of this attempt passed.
     pub fn has_retry_passed(&self, original: &AttemptId, key: &Key) -> bool {
         self.retried_by(original, key).is_some_and(|retry| retry.outcome == Outcome::Succeeded)

@@ -84,10 +84,10 @@ struct HistoryView<'h> {
 }
 
 impl<'h> HistoryView<'h> {
-    /// Trusted attempts with the same values as `key` in the rung's fields, newest first.
+    /// Trusted attempts with the same values as `key` in the rung's fields (no arch: any), newest first.
     fn on_rung(self, rung: Rung, key: &Key) -> impl Iterator<Item = &'h RungObservation> {
         self.history
-            .on_rung(rung, key)
+            .similar_on_rung(rung, key, true)
             .filter(move |observation| self.scope != TrustScope::Measured || observation.incomplete.is_none())
     }
 }
@@ -164,7 +164,7 @@ impl<'h> SimilarAttempts<'h> {
         let mut weight = RungWeight::default();
         self.add_list(key, rung, |rung| view.on_rung(rung, key), &mut weight);
         if scope == TrustScope::All && rung >= Rung::Package {
-            self.add_list(key, rung, |rung| history.untrusted_on_rung(rung, key), &mut weight);
+            self.add_list(key, rung, |rung| history.similar_on_rung(rung, key, false), &mut weight);
         }
         if weight.total_weight <= 0.0 {
             return 0.0;

@@ -101,9 +101,14 @@ pub(super) fn reason(
     }
     let mut text = main_attempts(similar);
     if !jobs.basis.is_default() {
-        let _written = write!(text, " at -j{}", jobs.value);
-        if memory_of_a_job > 0.0 {
-            let _written = write!(text, " (each job counts {})", Bytes::from_f64(memory_of_a_job));
+        let ran = attempts_at(similar, jobs.value);
+        let at = if ran.is_some() { ", adjusted to" } else { " at" };
+        let _written = write!(text, "{at} -j{}", jobs.value);
+        let counts =
+            (memory_of_a_job > 0.0).then(|| format!("each job counts {}", Bytes::from_f64(memory_of_a_job)));
+        let notes: Vec<String> = ran.into_iter().chain(counts).collect();
+        if !notes.is_empty() {
+            let _written = write!(text, " ({})", notes.join("; "));
         }
     }
     let basis = &sizes.limit.basis;
@@ -114,6 +119,7 @@ pub(super) fn reason(
         basis.margin,
         &basis.bound,
     );
+    let limit = reasons::beside_request(&limit, sizes.limit.value, basis.margin, sizes.request.value);
     if !limit.is_empty() {
         let _written = write!(text, "; memory limit: {limit}");
     }
@@ -244,6 +250,22 @@ fn main_attempts(similar: &SimilarAttempts<'_>) -> String {
         return format!("{first} needed {least}{note}");
     }
     format!("{first} needed {least} to {most} (median {median}){note}")
+}
+
+/// How many of the main attempts ran with this number of jobs: the needs of the others are adjusted to it. `None` if all did, or do not
+/// say.
+fn attempts_at(similar: &SimilarAttempts<'_>, jobs: u64) -> Option<String> {
+    let rung = similar.main_rung();
+    let main = similar.attempts.iter().filter(|used| used.rung == rung && !used.observation.censored);
+    let (so, others): (Vec<u64>, Vec<u64>) = main
+        .map(|used| u64::from(used.observation.jobs))
+        .filter(|had| *had > 0)
+        .partition(|had| *had == jobs);
+    match (so.len(), others.is_empty()) {
+        (_, true) => None,
+        (0, false) => Some(format!("none ran at -j{jobs}")),
+        (count, false) => Some(format!("{count} of them ran at -j{jobs}")),
+    }
 }
 
 /// What the attempts of a rung have in common, in the words that other output uses.

@@ -1,7 +1,7 @@
 //! Groups of equal failures: their signature, their number, their packages, and the cost of their retries.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -49,6 +49,14 @@ struct GroupCount {
 }
 
 impl KnownFailures {
+    /// The attempts of this project (of any if empty) that are known by a signature.
+    pub fn attempts_with(&self, signature: &str, project: &str) -> HashSet<AttemptId> {
+        let is_it = |record: &&FailureRecord| {
+            record.signature.id == signature && (project.is_empty() || record.key.project == project)
+        };
+        self.newest().filter(is_it).flat_map(FailureRecord::attempts).cloned().collect()
+    }
+
     /// Groups of the failures for which `takes` returns true, most attempts first, at most `most`. Failures of attempts that are no longer
     /// in the history are skipped.
     pub fn failure_groups(

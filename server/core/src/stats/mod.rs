@@ -54,7 +54,7 @@ pub use regressions::Regression;
 pub use report::{Coverage, Report};
 use row_filter::RowFilter;
 pub use steps::TimeStep;
-pub use totals::StatsTotals;
+pub use totals::{Retries, StatsTotals};
 pub use variation::PackageVariation;
 pub use workloads::{MAX_WORKLOADS, WorkloadQuestion, Workloads};
 

@@ -27,12 +27,13 @@ impl CensoredMax {
 /// Ratio of highest need to requested memory, over several attempts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NeedToRequest {
-    /// Sum of the ratios (each at most 1), and number of attempts.
+    /// Sum of the ratios.
     sum: f64,
-    attempts: u64,
+    /// Number of attempts.
+    pub attempts: u64,
     /// The highest ratio.
     pub highest_ratio: CensoredMax,
-    /// Number of attempts that memory stopped below their request: their ratio is a lower bound.
+    /// Number of attempts that memory stopped: their ratio is a lower bound.
     pub lower_bounds: u64,
     /// Number of attempts with a highest need above their request.
     pub above: u64,
@@ -42,10 +43,10 @@ impl NeedToRequest {
     /// Adds the ratio of one attempt.
     pub(super) fn add(&mut self, ratio: f32, is_lower: bool) {
         self.merge(&Self {
-            sum: f64::from(ratio.min(1.0)),
+            sum: f64::from(ratio),
             attempts: 1,
             highest_ratio: CensoredMax { value: ratio, is_lower },
-            lower_bounds: u64::from(is_lower && ratio < 1.0),
+            lower_bounds: u64::from(is_lower),
             above: u64::from(ratio > 1.0),
         });
     }
@@ -58,7 +59,7 @@ impl NeedToRequest {
         self.above += other.above;
     }
 
-    /// Mean (with each ratio at most 1) and maximum; both 0 if nothing was requested.
+    /// Mean and maximum; both 0 if nothing was requested.
     pub fn mean_and_max(&self) -> (f64, f64) {
         let mean = if self.attempts == 0 { 0.0 } else { self.sum / Millis(self.attempts).as_f64() };
         (mean, f64::from(self.highest_ratio.value))
@@ -81,7 +82,7 @@ mod tests {
         more.add(2.0, false);
         more.add(1.5, true);
         all.merge(&more);
-        assert_eq!((all.highest_ratio.is_lower, all.lower_bounds, all.above), (false, 1, 2));
-        assert!((all.mean_and_max().0 - 0.86).abs() < 1e-6 && (all.mean_and_max().1 - 2.0).abs() < 1e-6);
+        assert_eq!((all.highest_ratio.is_lower, all.lower_bounds, all.above), (false, 2, 2));
+        assert!((all.mean_and_max().0 - 1.16).abs() < 1e-6 && (all.mean_and_max().1 - 2.0).abs() < 1e-6);
     }
 }

@@ -1,8 +1,11 @@
 //! Queries: which attempts are counted, and how they are grouped.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
-use crate::domain::{AttemptBrief, Cause, Key, Outcome};
+use crate::domain::{AttemptBrief, AttemptId, Cause, Key, Outcome};
 
 /// Which attempts are counted. An empty text and `None` match all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,6 +38,10 @@ pub struct Filter {
     pub cause: Option<Cause>,
     /// Labels that the attempt must have, with their values.
     pub labels: BTreeMap<String, String>,
+    /// Signature of a failure; `known_by` has its attempts.
+    pub signature: String,
+    /// The only attempts that match; `None` for all.
+    pub known_by: Option<Arc<HashSet<AttemptId>>>,
 }
 
 impl Filter {
@@ -53,7 +60,15 @@ impl Filter {
     /// ignored.
     pub fn takes(&self, attempt: &AttemptBrief) -> bool {
         let is_cause = self.cause.is_none_or(|cause| attempt.cause == Some(cause));
-        is_cause && self.takes_key(&attempt.key) && self.takes_time(attempt.ended_unix_ms())
+        is_cause
+            && self.takes_key(&attempt.key)
+            && self.takes_time(attempt.ended_unix_ms())
+            && self.takes_id(&attempt.attempt)
+    }
+
+    /// Whether the attempt is one of those with the filter's signature.
+    pub(super) fn takes_id(&self, attempt: &AttemptId) -> bool {
+        self.known_by.as_ref().is_none_or(|known| known.contains(attempt))
     }
 
     /// Whether the filter restricts fields of the key.

@@ -80,6 +80,7 @@ impl RowFilter {
         self.takes_build(row.build)
             && self.takes_time(row)
             && self.takes_end(row)
+            && self.filter.takes_id(&row.brief.attempt)
             && self
                 .dimension_filter
                 .takes(row.owner, row.pool, row.ref_class, |label| chunk.label(label, index))

@@ -17,12 +17,10 @@ pub struct StatsTotals {
     canceled: u32,
     /// Number of attempts by cause; the first entry is for no cause, and stays 0.
     causes: [u32; 1 + Cause::ALL.len()],
-    /// Number of retries by the cause of the retried attempt.
-    retried: [u32; RetryMark::COUNT],
+    /// Retries by the cause of the retried attempt; the first entry is for attempts that are none, and stays empty.
+    retries: [Retries; RetryMark::COUNT],
     /// Number of attempts with a verdict that refused a retry.
     pub retries_avoided: u64,
-    /// Number of retries that succeeded.
-    pub retries_helped: u64,
     /// Sum of the wall time, hours.
     pub wall_hours: f64,
     /// Sum of the measured CPU time, cores x h.
@@ -53,8 +51,10 @@ pub struct StatsTotals {
     pub cpu_wall_hours: f64,
     /// Price of the requested memory and CPU.
     pub asked_money: f64,
-    /// Price of the part of the requests that was not used.
-    pub wasted_money: f64,
+    /// Price of the requested memory that was not used.
+    pub memory_wasted_money: f64,
+    /// Price of the requested CPU that was not used.
+    pub cpu_wasted_money: f64,
     /// Ratio of highest need to requested memory.
     pub need_over_ask: NeedToRequest,
     /// Highest need of any attempt, GiB.
@@ -65,6 +65,17 @@ pub struct StatsTotals {
     pub calibration: Calibration,
     /// What the attempts would have requested with the predicted sizes, and how many would have failed.
     pub would_have_been: ShadowTotals,
+}
+
+/// Retries after failures of one cause.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Retries {
+    /// Number of retries.
+    pub count: u64,
+    /// Number of retries that succeeded.
+    pub passed: u64,
+    /// Memory that the retries requested, GiB x h; a retry without a request counts as 0.
+    pub asked_gib_hours: f64,
 }
 
 /// How accurate predictions were, over attempts with a prediction.
@@ -116,9 +127,14 @@ impl StatsTotals {
         if row.cause() > 0 {
             count(&mut self.causes, row.cause());
         }
-        if row.retried() != RetryMark::NOTHING {
-            count(&mut self.retried, row.retried().index());
-            self.retries_helped += u64::from(row.succeeded());
+        let retries = self.retries.get_mut(row.retried().index());
+        if let Some(retries) = retries.filter(|_| row.retried() != RetryMark::NOTHING) {
+            let asked = row.asked * row.wall;
+            retries.merge(&Retries {
+                count: 1,
+                passed: row.succeeded().into(),
+                asked_gib_hours: if asked.is_nan() { 0.0 } else { asked.into() },
+            });
         }
         // a verdict on a successful attempt refuses a retry too, but saves nothing
         self.retries_avoided += u64::from(row.has_flag(RowFlag::Refused) && !row.succeeded());
@@ -145,14 +161,14 @@ impl StatsTotals {
             self.memory_asked_gib_hours += asked;
             self.memory_wasted_gib_hours += wasted;
             self.asked_money += asked * price.gib_hour;
-            self.wasted_money += wasted * price.gib_hour;
+            self.memory_wasted_money += wasted * price.gib_hour;
         }
         if let Some(RequestUsage { asked, used, wasted }) = cpu {
             self.cpu_used_of_asked_core_hours += used;
             self.cpu_asked_core_hours += asked;
             self.cpu_wasted_core_hours += wasted;
             self.asked_money += asked * price.core_hour;
-            self.wasted_money += wasted * price.core_hour;
+            self.cpu_wasted_money += wasted * price.core_hour;
         }
         if row.need > 0.0 && row.asked > 0.0 {
             let ratio = row.need / row.asked;
@@ -193,9 +209,8 @@ impl StatsTotals {
         merge(&mut self.outcomes, &other.outcomes);
         self.canceled = self.canceled.saturating_add(other.canceled);
         merge(&mut self.causes, &other.causes);
-        merge(&mut self.retried, &other.retried);
+        self.retries.iter_mut().zip(&other.retries).for_each(|(retries, other)| retries.merge(other));
         self.retries_avoided += other.retries_avoided;
-        self.retries_helped += other.retries_helped;
         self.wall_hours += other.wall_hours;
         self.cpu_core_hours += other.cpu_core_hours;
         self.memory_used_gib_hours += other.memory_used_gib_hours;
@@ -211,7 +226,8 @@ impl StatsTotals {
         self.cpu_not_asked += other.cpu_not_asked;
         self.cpu_wall_hours += other.cpu_wall_hours;
         self.asked_money += other.asked_money;
-        self.wasted_money += other.wasted_money;
+        self.memory_wasted_money += other.memory_wasted_money;
+        self.cpu_wasted_money += other.cpu_wasted_money;
         self.need_over_ask.merge(&other.need_over_ask);
         self.need_max.merge(other.need_max);
         self.samples += other.samples;
@@ -254,15 +270,22 @@ impl StatsTotals {
         Cause::ALL.into_iter().map(|cause| (cause, self.of_cause(cause))).filter(|(_, count)| *count > 0)
     }
 
-    /// Number of attempts that are retries.
-    pub fn retries(&self) -> u64 {
-        self.retried.iter().skip(1).copied().map(u64::from).sum()
+    /// The attempts that are retries.
+    pub fn retries(&self) -> Retries {
+        let mut sum = Retries::default();
+        self.retries.iter().for_each(|retries| sum.merge(retries));
+        sum
     }
 
-    /// Number of retries by the cause of the retried attempt (`None`: unknown), without causes that do not occur.
-    pub fn retries_by_cause(&self) -> impl Iterator<Item = (Option<Cause>, u64)> {
-        let all = self.retried.iter().copied().enumerate().skip(1);
-        all.map(|(index, count)| (RetryMark::cause(index), u64::from(count))).filter(|(_, count)| *count > 0)
+    /// Retries by the cause of the retried attempt (`None`: unknown), without causes that do not occur.
+    pub fn retries_by_cause(&self) -> impl Iterator<Item = (Option<Cause>, Retries)> {
+        let all = self.retries.iter().copied().enumerate();
+        all.map(|(index, of)| (RetryMark::cause(index), of)).filter(|(_, of)| of.count > 0)
+    }
+
+    /// Price of the part of the requests that was not used.
+    pub fn wasted_money(&self) -> f64 {
+        self.memory_wasted_money + self.cpu_wasted_money
     }
 
     /// The highest need of any attempt: exact for whole pages below 64 GiB, rounded to 24 bits above.
@@ -273,6 +296,14 @@ impl StatsTotals {
     /// Whether the highest need is a lower bound, because memory stopped that attempt.
     pub fn is_need_peak_max_lower_bound(&self) -> bool {
         self.need_max.is_lower
+    }
+}
+
+impl Retries {
+    fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.passed += other.passed;
+        self.asked_gib_hours += other.asked_gib_hours;
     }
 }
 

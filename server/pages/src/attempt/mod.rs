@@ -57,6 +57,12 @@ impl AttemptPage<'_> {
                         @if !summary.retries.is_empty() { ", retries " a.id href=(view.attempt(&summary.retries)) { (summary.retries) } }
                     }
                 }
+                @if !shown.retried_by.is_empty() {
+                    " " span.quiet {
+                        "retried by " a.id href=(view.attempt(&shown.retried_by)) { (shown.retried_by) } ", which "
+                        (if shown.retry_outcome() == Outcome::Succeeded { "passed" } else { words::outcome(shown.retry_outcome()) })
+                    }
+                }
                 @for (name, address) in gitlab_links::gitlab_links(&summary) {
                     " " a href=(address) rel="noopener noreferrer" { "GitLab: " (name) }
                 }
@@ -224,7 +230,7 @@ fn sizes(next: &Prediction) -> Markup {
         @for (kind, quantity) in kinds.into_iter().filter_map(|kind| Some((kind, kind.of(next)?))) {
             div {
                 (kind.as_str()) " " (kind.shown(quantity.value))
-                span.quiet { ": " (reasons::sentence(kind, quantity)) }
+                span.quiet { ": " (reasons::sentence_in(next, kind, quantity)) }
             }
         }
     }

@@ -1,8 +1,21 @@
 //! What the page of an attempt says of its verdicts.
 
-use plimsoll_proto::v1::{Action, Cause, Verdict};
+use plimsoll_proto::v1::{Action, Cause, GetAttemptResponse, Outcome, Verdict};
 
-use super::earlier;
+use super::{AttemptPage, earlier};
+use crate::view::ReaderChoice;
+
+#[test]
+fn a_failed_attempt_links_to_its_retry() {
+    let shown = GetAttemptResponse {
+        retried_by: "job/2".to_owned(),
+        retry_outcome: Outcome::Succeeded.into(),
+        ..GetAttemptResponse::default()
+    };
+    let view = ReaderChoice::default();
+    let page = AttemptPage { view: &view, shown: &shown, may_correct: false }.draw().into_string();
+    assert!(page.contains("href=\"/attempts/job%2F2\">job/2</a>, which passed"), "{page}");
+}
 
 #[test]
 fn an_earlier_verdict_without_a_cause_has_the_words_of_the_verdict_in_force() {
@@ -14,7 +27,7 @@ fn an_earlier_verdict_without_a_cause_has_the_words_of_the_verdict_in_force() {
         ..Verdict::default()
     };
     let page = earlier(&[verdict]).into_string();
-    let words = "<td>Cause not known: its log was not read; the retry policy allows another attempt with the same size</td>";
+    let words = "<td data-name=\"Verdict\">Cause not known: its log was not read; the retry policy allows another attempt with the same size</td>";
     assert!(page.contains(words), "{page}");
     assert!(!page.contains("Retry with") && !page.contains("20 %"), "{page}");
 }

@@ -13,6 +13,8 @@ use draw::Size;
 use maud::{Markup, html};
 pub(super) use tone::Tone;
 
+use crate::table::scrolled;
+
 /// Most points of a line; more would not be visible.
 pub(super) const MAX_POINTS: usize = 600;
 
@@ -125,7 +127,7 @@ impl Chart {
                 p.note aria-hidden="true" { (self.description) }
                 div.wide { (self.svg(wide, "w")) }
                 div.narrow { (self.svg(NARROW, "n")) }
-                details { summary { "Show the numbers" } div.scroll tabindex="0" role="region" aria-label={ "Numbers: " (self.title) } { (self.table) } }
+                details { summary { "Show the numbers" } (scrolled(&format!("Numbers: {}", self.title), &self.table)) }
             }
         }
     }

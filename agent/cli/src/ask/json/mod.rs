@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use plimsoll_proto::{
     evidence,
     json::{Fields, Json, Message, ToJson, Word as _, on_the_wire},
-    measured, reasons, shown,
+    measured, reasons, shown, sums,
     v1::{
-        CauseCount, Exit, ExplainResponse, GetAttemptResponse, Hints, Key, Outlook, Resources, StatsTotals,
+        Cause, Exit, ExplainResponse, GetAttemptResponse, Hints, Key, Outlook, Resources, StatsTotals,
         Summary, WatchResponse,
     },
 };
@@ -106,8 +106,8 @@ pub(crate) fn for_programs(message: Message<'_>, mut fields: Fields) -> Json {
         }
         Message::DistinctValues(values) => return to_json(&values.values),
         Message::StatsTotals(totals) => {
-            fields.set("causes", by_cause(&totals.causes));
-            fields.set("retries_by_cause", by_cause(&totals.retries_by_cause));
+            fields.set("causes", by_cause(totals.causes.iter().map(|of| (of.cause(), of.count))));
+            fields.set("retries_by_cause", by_cause(sums::retries_by_cause(totals)));
         }
         _ => {}
     }
@@ -129,7 +129,7 @@ fn pass_rate(outlook: &Outlook) -> Option<f64> {
     (outlook.retried > 0).then(|| f64::from(outlook.passed) / f64::from(outlook.retried))
 }
 
-fn by_cause(counts: &[CauseCount]) -> Json {
-    let counts: BTreeMap<_, _> = counts.iter().map(|of| (of.cause().word(), of.count)).collect();
+fn by_cause(counts: impl Iterator<Item = (Cause, u64)>) -> Json {
+    let counts: BTreeMap<_, _> = counts.map(|(cause, count)| (cause.word(), count)).collect();
     Json::Object(Fields(counts.into_iter().map(|(cause, count)| (cause.into(), to_json(&count))).collect()))
 }

@@ -2,7 +2,7 @@
 
 use plimsoll_proto::v1::{
     Calibration, Cause, CauseCount, ChangeKind, FailureGroup, Flaky, MixedNeed, NeedGroup, NeedGroups,
-    Regression, SilencedRule, Step, Variable, WouldHaveBeen, WrongVerdicts,
+    Regression, RetriesOfCause, SilencedRule, Step, Variable, WouldHaveBeen, WrongVerdicts,
 };
 
 use super::*;
@@ -19,7 +19,11 @@ fn now() -> StatsTotals {
         oom: 20,
         retries: 12,
         causes: causes(&[(Cause::Oom, 20), (Cause::Infra, 14)]),
-        retries_by_cause: causes(&[(Cause::Deterministic, 9)]),
+        retries_by_cause: vec![RetriesOfCause {
+            cause: Cause::Deterministic.into(),
+            count: 9,
+            ..RetriesOfCause::default()
+        }],
         retries_avoided: 3,
         retries_helped: 2,
         memory_asked_gib_hours: 400.0,
@@ -30,6 +34,7 @@ fn now() -> StatsTotals {
         cpu_wasted_core_hours: 6.0,
         need_over_ask_mean: 0.31,
         need_over_ask_max: 1.2,
+        need_over_ask_attempts: 1000,
         needed_above_ask: 12,
         asked_money: 45.0,
         wasted_money: 12.3,

@@ -21,6 +21,10 @@ pub(in crate::ask) fn render_attempt(shown: &GetAttemptResponse, look: TerminalS
         return "nothing is known of this attempt\n".to_owned();
     };
     let mut text = attempt_lines(summary, look);
+    if !shown.retried_by.is_empty() {
+        let ended = outcome_words(shown.retry_outcome());
+        text.push_str(&titled_line("retried by", &format!("{}, which {ended}", clean(&shown.retried_by))));
+    }
     text.push_str(&series::series_lines(&shown.series, summary, look));
     text.push_str(&phases(summary));
     text.push_str(&named_block("predicted", &predicted::predicted_lines(summary, look)));

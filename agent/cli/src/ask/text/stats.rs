@@ -119,7 +119,7 @@ fn row(group: &Group, wasted: bool, money: bool) -> Vec<Cell> {
     let sum = |sum: Option<f64>| figures::cell(sum, amount);
     let bad = |count: u64| if count > 0 { Paint::Bad } else { Paint::Plain };
     let mut cells = vec![
-        sum(if wasted { sums::memory_wasted_hours(&sums) } else { sums::memory_over_time(&sums) }).into(),
+        sum(if wasted { sums::memory_wasted_hours(&sums) } else { sums::memory_used(&sums) }).into(),
         Cell::painted(figures::cell(used, figures::percent), if slack { Paint::Warn } else { Paint::Plain }),
         sums::need_over_ask_cell(&sums).into(),
         sum(sums::cpu_wasted_hours(&sums)).into(),

@@ -81,7 +81,7 @@ fn by_cause(counts: impl Iterator<Item = (Cause, u64)>) -> String {
 }
 
 fn retries_line(sums: &StatsTotals) -> Option<String> {
-    let of = by_cause(sums::counts_by_cause(&sums.retries_by_cause));
+    let of = by_cause(sums::retries_by_cause(sums));
     let mut parts = Vec::new();
     if !of.is_empty() {
         parts.push(format!("after: {of}"));
@@ -98,20 +98,19 @@ fn retries_line(sums: &StatsTotals) -> Option<String> {
 
 fn memory_line(sums: &StatsTotals) -> String {
     let highest = sums::highest_need_words(sums);
-    let over_time = sums::memory_over_time(sums);
-    let over_time = figures::known(over_time, figures::gib_hours);
+    let used = figures::known(sums::memory_used(sums), figures::gib_hours);
     let of_asked = if let Some(asked) = sums::memory_asked(sums).filter(|_| sums::is_nothing_built(sums)) {
         format!("of {} asked, none put to use: no attempt succeeded; ", figures::gib_hours(asked))
     } else if let Some(asked) = sums::memory_asked(sums) {
         let scale = figures::gib_hours_scale(asked);
-        let used =
+        let put_to_use =
             sums::with_share(sums.memory_used_of_asked_gib_hours * scale, sums::memory_used_share(sums));
         let wasted = sums::with_share(sums.memory_wasted_gib_hours * scale, sums::memory_wasted_share(sums));
-        format!("of {} asked, {used} put to use and {wasted} wasted; ", figures::gib_hours(asked))
+        format!("of {} asked, {put_to_use} put to use and {wasted} wasted; ", figures::gib_hours(asked))
     } else {
         format!("{}; ", sums::NOTHING_ASKED_AND_MEASURED)
     };
-    format!("{of_asked}need over time {over_time}, highest need {highest}")
+    format!("{of_asked}used {used}, highest need {highest}")
 }
 
 fn cpu_line(sums: &StatsTotals) -> String {

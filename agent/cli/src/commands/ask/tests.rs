@@ -36,6 +36,7 @@ fn every_command_can_be_parsed() {
         "predict --key package=zlib --explain jobs --limit-memory 4GiB",
         "explain --key package=zlib -o json",
         "should-retry --attempt a/1 --exit-code -1",
+        "should-retry a/1 --exit-code -1",
         "stats --package zlib --group-by cause --since 7d -o text",
         "attempts --project p --stack s --limit 5",
         "stats --by label=team --step 1d --ref-class protected --cause oom --label a=b --until 2025-11-21",
@@ -83,8 +84,12 @@ fn the_environment_speaks_only_of_its_own_job() {
     let job = job(&[("CI_JOB_ID", "7"), ("CI_JOB_NAME", "judge")]);
     let own = question(&[], &job).unwrap();
     assert_eq!((own.attempt.as_str(), own.key.unwrap().package.as_str(), own.exit), ("7", "judge", None));
-    assert_eq!(question(&["--attempt", "8"], &job).unwrap().key, None);
-    assert!(question(&[], &CiJob::default()).unwrap_err().contains("--attempt ID"));
+    for named in [&["--attempt", "8"][..], &["8"]] {
+        let asked = question(named, &job).unwrap();
+        assert_eq!((asked.key, &*asked.attempt, asked.newest_run), (None, "8", false), "{named:?}");
+    }
+    assert!(question(&["8", "--attempt", "8"], &job).is_err());
+    assert!(question(&[], &CiJob::default()).unwrap_err().contains("name its ID"));
 }
 
 #[test]

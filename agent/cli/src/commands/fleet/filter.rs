@@ -104,6 +104,7 @@ impl FilterArgs {
             cause: self.cause()?.into(),
             from_unix_ms,
             to_unix_ms,
+            signature: String::new(),
         })
     }
 
@@ -211,6 +212,7 @@ mod tests {
             cause: Cause::DiskFull.into(),
             from_unix_ms: Some(1_763_715_907_000 - 2 * 86_400_000),
             to_unix_ms: Some(1_763_683_200_000),
+            signature: String::new(),
         };
         assert_eq!(filter(&words.split_whitespace().collect::<Vec<_>>()), Ok(expected));
         assert_eq!(filter(&[]), Ok(Filter::default()));

@@ -81,6 +81,7 @@ pub(super) fn filter(query: &Query, view: &ReaderChoice) -> Result<Filter, Field
         ref_class: text("ref_class"),
         outcome: outcome.into(),
         cause: cause.into(),
+        signature: text("signature"),
         ..view.filter()
     })
 }

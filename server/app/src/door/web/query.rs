@@ -12,7 +12,7 @@ const QUERY_BYTES: usize = 16 * 1024;
 
 /// The names of all parameters of pages and their JSON. A page accepts the parameters of other
 /// pages, because links carry them along.
-const PARAMETER_NAMES: [&str; 24] = [
+const PARAMETER_NAMES: [&str; 25] = [
     "range",
     "project",
     "stack",
@@ -25,6 +25,7 @@ const PARAMETER_NAMES: [&str; 24] = [
     "ref_class",
     "outcome",
     "cause",
+    "signature",
     "order",
     "sort",
     "q",

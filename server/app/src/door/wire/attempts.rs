@@ -19,10 +19,14 @@ pub(crate) fn shown(attempt: ShownAttempt) -> pb::GetAttemptResponse {
         summary.outcome = pb::Outcome::Running.into();
     }
     let mut verdicts = attempt.verdicts.into_iter().map(verdict);
+    let (retried_by, retry_outcome) =
+        attempt.retry.map_or_else(Default::default, |(id, ended)| (id.to_string(), outcome(ended).into()));
     pb::GetAttemptResponse {
         summary: Some(summary),
         verdict: verdicts.next(),
         earlier_verdicts: verdicts.take(limits::EARLIER_VERDICTS).collect(),
+        retried_by,
+        retry_outcome,
         ..pb::GetAttemptResponse::default()
     }
 }
@@ -40,6 +44,15 @@ pub(crate) fn rows(asked: u32) -> Result<Rows, FieldViolation> {
     }
 }
 
+fn outcome(outcome: Outcome) -> pb::Outcome {
+    match outcome {
+        Outcome::Succeeded => pb::Outcome::Succeeded,
+        Outcome::Failed => pb::Outcome::Failed,
+        Outcome::Lost => pb::Outcome::Lost,
+        Outcome::Ended => pb::Outcome::Ended,
+    }
+}
+
 fn source(source: MeasurementSource) -> pb::Source {
     match source {
         MeasurementSource::Unspecified => pb::Source::Unspecified,
@@ -51,12 +64,6 @@ fn source(source: MeasurementSource) -> pb::Source {
 }
 
 pub(crate) fn summary(summary: &Summary) -> pb::Summary {
-    let outcome = match summary.outcome {
-        Outcome::Succeeded => pb::Outcome::Succeeded,
-        Outcome::Failed => pb::Outcome::Failed,
-        Outcome::Lost => pb::Outcome::Lost,
-        Outcome::Ended => pb::Outcome::Ended,
-    };
     pb::Summary {
         attempt: summary.attempt.to_string(),
         key: Some(key(&summary.key)),
@@ -75,7 +82,7 @@ pub(crate) fn summary(summary: &Summary) -> pb::Summary {
         memory_peak_bytes: summary.measured_memory_peak().map(|memory| memory.0),
         oom_kill: summary.oom_kill,
         reclaim_failures: summary.reclaim_failures,
-        outcome: outcome.into(),
+        outcome: outcome(summary.outcome).into(),
         exit: summary.exit.map(exit),
         cause: summary.cause.map_or(pb::Cause::Unspecified, cause).into(),
         censored: summary.censored,

@@ -59,6 +59,7 @@ pub(crate) fn filter(wire: Option<pb::Filter>) -> Result<Filter, FieldViolation>
         owner,
         cause,
         labels,
+        signature,
     } = wire.unwrap_or_default();
     let outcome = read_outcome(outcome)?;
     let cause = read_cause(cause)?;
@@ -83,6 +84,8 @@ pub(crate) fn filter(wire: Option<pb::Filter>) -> Result<Filter, FieldViolation>
         outcome,
         cause,
         labels: read_labels(labels)?.into_iter().collect(),
+        signature: part("signature", signature)?,
+        known_by: None,
     })
 }
 

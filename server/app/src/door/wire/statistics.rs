@@ -4,7 +4,8 @@ use plimsoll_core::{
     domain::Cause,
     retry::{FailureGroup, FlakyFailure, SilencedRule, WrongVerdicts},
     stats::{
-        ChangeKind, Coverage, Group, MixedNeed, PackageVariation, Regression, Report, StatsTotals, TimeStep,
+        ChangeKind, Coverage, Group, MixedNeed, PackageVariation, Regression, Report, Retries, StatsTotals,
+        TimeStep,
     },
 };
 use plimsoll_proto::v1 as pb;
@@ -61,6 +62,7 @@ fn variable(variable: PackageVariation) -> pb::Variable {
 }
 
 fn totals(totals: &StatsTotals) -> pb::StatsTotals {
+    let retries = totals.retries();
     let (need_over_ask_mean, need_over_ask_max) = totals.need_over_ask.mean_and_max();
     pb::StatsTotals {
         attempts: totals.attempts,
@@ -70,7 +72,7 @@ fn totals(totals: &StatsTotals) -> pb::StatsTotals {
         ended: totals.ended(),
         oom: totals.of_cause(Cause::Oom),
         starved: totals.of_cause(Cause::Starved),
-        retries: totals.retries(),
+        retries: retries.count,
         wall_hours: totals.wall_hours,
         cpu_core_hours: totals.cpu_core_hours,
         memory_used_gib_hours: totals.memory_used_gib_hours,
@@ -87,11 +89,13 @@ fn totals(totals: &StatsTotals) -> pb::StatsTotals {
         need_over_ask_max,
         need_over_ask_lower_bounds: totals.need_over_ask.lower_bounds,
         need_over_ask_max_is_lower_bound: totals.need_over_ask.highest_ratio.is_lower,
-        causes: totals.causes().map(|(cause, count)| cause_count(Some(cause), count)).collect(),
-        retries_by_cause: totals.retries_by_cause().map(|(cause, count)| cause_count(cause, count)).collect(),
+        causes: totals.causes().map(cause_count).collect(),
+        retries_by_cause: totals.retries_by_cause().map(retries_of_cause).collect(),
         retries_avoided: totals.retries_avoided,
-        retries_helped: totals.retries_helped,
-        wasted_money: totals.wasted_money,
+        retries_helped: retries.passed,
+        wasted_money: totals.wasted_money(),
+        memory_wasted_money: totals.memory_wasted_money,
+        cpu_wasted_money: totals.cpu_wasted_money,
         asked_money: totals.asked_money,
         calibration: Some(calibration(totals)),
         would_have_been: Some(would_have_been(totals)),
@@ -100,14 +104,20 @@ fn totals(totals: &StatsTotals) -> pb::StatsTotals {
         memory_not_asked: totals.memory_not_asked,
         cpu_not_asked: totals.cpu_not_asked,
         cpu_wall_hours: totals.cpu_wall_hours,
+        need_over_ask_attempts: totals.need_over_ask.attempts,
         needed_above_ask: totals.need_over_ask.above,
         canceled: totals.canceled(),
     }
 }
 
-fn cause_count(cause: Option<Cause>, count: u64) -> pb::CauseCount {
-    let cause = cause.map_or(pb::Cause::Unspecified, super::cause);
-    pb::CauseCount { cause: cause.into(), count }
+fn cause_count((cause, count): (Cause, u64)) -> pb::CauseCount {
+    pb::CauseCount { cause: super::cause(cause).into(), count }
+}
+
+fn retries_of_cause((cause, retries): (Option<Cause>, Retries)) -> pb::RetriesOfCause {
+    let Retries { count, passed, asked_gib_hours } = retries;
+    let cause = cause.map_or(pb::Cause::Unspecified, super::cause).into();
+    pb::RetriesOfCause { cause, count, passed, asked_gib_hours }
 }
 
 fn calibration(totals: &StatsTotals) -> pb::Calibration {

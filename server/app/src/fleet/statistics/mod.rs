@@ -180,6 +180,7 @@ impl StatisticsService {
 
     /// Checks that `caller` may see totals and lists over these attempts: a caller for several
     /// projects must name one of them, a caller for one gets that, and no label may be hidden from the caller.
+    /// Fills in the attempts of the filter's signature.
     fn check_allowed(
         &self,
         caller: &Arc<Identity>,
@@ -189,6 +190,10 @@ impl StatisticsService {
         caller.filters(&mut filter.project).map_err(Refusal::Forbidden)?;
         let redactor = Redactor { private: Arc::clone(&self.verdicts.private), caller: Arc::clone(caller) };
         redactor.may_ask(filter, group_by)?;
+        if !filter.signature.is_empty() {
+            let known = self.ingest.parts.classifier.attempts_with(&filter.signature, &filter.project);
+            filter.known_by = Some(Arc::new(known));
+        }
         Ok(redactor)
     }
 }

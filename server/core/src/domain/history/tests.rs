@@ -23,6 +23,25 @@ fn rungs_widen_from_exact_to_fleet() {
 }
 
 #[test]
+fn a_key_without_an_arch_asks_for_any() {
+    let mut history = History::new(100);
+    let of = |id: &str, arch: &str| {
+        let known = summary(id, "zlib", if id == "4" { "2" } else { "1" }, 10);
+        Summary { key: Key { arch: arch.to_owned(), ..known.key.clone() }, ..known }
+    };
+    for (id, arch) in [("1", "x86_64"), ("2", ""), ("3", "aarch64"), ("4", "x86_64")] {
+        history.learn(Arc::new(of(id, arch)));
+    }
+    for (arch, rung, expected) in
+        [("", Rung::Exact, "321"), ("", Rung::NoVersion, "4321"), ("x86_64", Rung::Exact, "1")]
+    {
+        let key = of("x", arch).key;
+        let found = history.similar_on_rung(rung, &key, true).map(|found| found.brief.attempt.as_str());
+        assert_eq!(found.collect::<String>(), expected, "{rung:?} of {arch:?}");
+    }
+}
+
+#[test]
 fn an_attempt_is_learnt_once() {
     let mut history = History::new(100);
     history.learn(Arc::new(summary("1", "zlib", "1", 10)));

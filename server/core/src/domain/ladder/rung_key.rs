@@ -37,27 +37,38 @@ impl RungHasher {
             job_of_part(&key.package).hash(&mut hasher);
             return hasher.finish();
         }
-        // each rung uses all fields of the wider rungs, and further ones
-        let parts = [
-            &key.project,
-            &key.package,
-            &key.variants,
-            &key.arch,
-            &key.build_system,
-            &key.compiler,
-            &key.compiler_version,
-            &key.version,
-        ];
-        let shared = match rung {
-            Rung::Default | Rung::Fleet | Rung::BuildSystem | Rung::Siblings => 0,
-            Rung::Package => 2,
-            Rung::NoCompiler => 5,
-            Rung::NoVersion => 7,
-            Rung::Exact => 8,
-        };
-        parts.into_iter().take(shared).for_each(|part| part.hash(&mut hasher));
+        shared_texts(rung, key).for_each(|part| part.hash(&mut hasher));
         hasher.finish()
     }
+}
+
+/// The texts that attempts on a rung of one package have in common; none for wider rungs.
+fn shared_texts(rung: Rung, key: &Key) -> impl Iterator<Item = &String> {
+    // each rung uses all fields of the wider rungs, and further ones
+    let parts = [
+        &key.project,
+        &key.package,
+        &key.variants,
+        &key.arch,
+        &key.build_system,
+        &key.compiler,
+        &key.compiler_version,
+        &key.version,
+    ];
+    let shared = match rung {
+        Rung::Default | Rung::Fleet | Rung::BuildSystem | Rung::Siblings => 0,
+        Rung::Package => 2,
+        Rung::NoCompiler => 5,
+        Rung::NoVersion => 7,
+        Rung::Exact => 8,
+    };
+    parts.into_iter().take(shared)
+}
+
+/// Whether two keys are on the same rung of one package, or would be if they had the same arch.
+pub(in crate::domain) fn are_same_but_arch(rung: Rung, key: &Key, other: &Key) -> bool {
+    let mut pairs = shared_texts(rung, key).zip(shared_texts(rung, other));
+    pairs.all(|(one, text)| one == text || std::ptr::eq(one, &key.arch))
 }
 
 #[cfg(test)]

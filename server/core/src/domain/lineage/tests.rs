@@ -52,6 +52,18 @@ fn a_job_that_gitlab_retried_is_a_retry_although_it_says_nothing() {
 }
 
 #[test]
+fn a_failure_leads_to_its_last_retry() {
+    let first = failed(Cause::Oom, of_job("gitlab.example:7001", 0, None));
+    let second = failed(Cause::Oom, of_job("gitlab.example:7002", 10, None));
+    let named = of_job("other", 20, Some("gitlab.example:7002"));
+    let known = history(&[first.clone(), second.clone(), named.clone()]);
+    for retried in [&first, &second] {
+        assert_eq!(known.last_retry(&retried.attempt), Some((named.attempt.clone(), Outcome::Succeeded)));
+    }
+    assert_eq!(known.last_retry(&named.attempt), None);
+}
+
+#[test]
 fn a_job_that_runs_again_after_a_success_is_no_retry() {
     let first = of_job("gitlab.example:7001", 0, None);
     let second = failed(Cause::Oom, of_job("gitlab.example:7002", 10, None));

@@ -218,7 +218,7 @@ fn a_prediction_counts_each_job_as_the_curve_does() {
         key.hints.input_bytes = (kind == 2).then_some(300 * MIB);
         let per_job = jobs_curve(&history, &key, &Settings::default(), None).per_job;
         let reason = predict(&history, &key, &Settings::default()).reason;
-        assert_eq!(reason.contains(&format!("(each job counts {per_job})")), per_job.0 > 0, "{reason}");
+        assert_eq!(reason.contains(&format!("each job counts {per_job})")), per_job.0 > 0, "{reason}");
         assert_eq!(reason.contains("each job counts"), grows, "{kind}: {reason}");
     }
 }

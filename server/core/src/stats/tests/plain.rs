@@ -45,25 +45,27 @@ pub(super) fn plainly(
             add("retries", 1.0);
             add("retries of oom", f64::from(after == RetryStatus::Cause(Cause::Oom)));
             add("helped", f64::from(succeeded));
+            let asked = attempt.resources.memory_size_asked();
+            add("retries asked", asked.map_or(0.0, |asked| asked.gib_hours(attempt.wall)));
         }
         if let Some(asked) = attempt.resources.memory_size_asked() {
             if let Some((asked, wasted)) = held(Some(asked.gib_hours(attempt.wall)), used) {
                 add("asked", asked);
                 add("put to use", asked - wasted);
                 add("wasted", wasted);
-                add("money", wasted * gib_price);
+                add("memory money", wasted * gib_price);
             }
             let over = attempt.proven_need().as_f64() / asked.as_f64();
-            add("over", over.min(1.0));
+            add("over", over);
             add("above", f64::from(over > 1.0));
-            add("lower bounds", f64::from(over < 1.0 && attempt.censored));
+            add("lower bounds", f64::from(attempt.censored));
             add("askers", 1.0);
         }
         let cores = attempt.resources.cpu_asked();
         if let Some((asked, wasted)) = held(cores.map(|cores| cores.0 * hours), cpu) {
             add("cpu put to use", asked - wasted);
             add("cpu wasted", wasted);
-            add("money", wasted * core_price);
+            add("cpu money", wasted * core_price);
         }
         let learnt = attempt.opening.predicted.filter(|predicted| !predicted.is_default);
         if let Some(predicted) = learnt.filter(|_| attempt.counts_for_memory()) {
@@ -84,7 +86,7 @@ pub(super) fn plainly(
 pub(super) fn sums_of(totals: &StatsTotals) -> BTreeMap<&'static str, f64> {
     let whole = |count: u64| Millis(count).as_f64();
     let of_oom =
-        totals.retries_by_cause().find(|(cause, _)| *cause == Some(Cause::Oom)).map_or(0, |(_, count)| count);
+        totals.retries_by_cause().find(|(cause, _)| *cause == Some(Cause::Oom)).map_or(0, |(_, of)| of.count);
     let askers = totals.need_over_ask.mean_and_max();
     let mut sums = BTreeMap::from([
         ("attempts", whole(totals.attempts)),
@@ -94,16 +96,18 @@ pub(super) fn sums_of(totals: &StatsTotals) -> BTreeMap<&'static str, f64> {
         ("used", totals.memory_used_gib_hours),
         ("cpu", totals.cpu_core_hours),
         ("refused", whole(totals.retries_avoided)),
-        ("retries", whole(totals.retries())),
+        ("retries", whole(totals.retries().count)),
+        ("retries asked", totals.retries().asked_gib_hours),
         ("retries of oom", whole(of_oom)),
-        ("helped", whole(totals.retries_helped)),
+        ("helped", whole(totals.retries().passed)),
         ("asked", totals.memory_asked_gib_hours),
         ("put to use", totals.memory_used_of_asked_gib_hours),
         ("wasted", totals.memory_wasted_gib_hours),
         ("memory not measured", whole(totals.memory_not_measured)),
         ("cpu not measured", whole(totals.cpu_not_measured)),
         ("cpu put to use", totals.cpu_used_of_asked_core_hours),
-        ("money", totals.wasted_money),
+        ("memory money", totals.memory_wasted_money),
+        ("cpu money", totals.cpu_wasted_money),
         ("over", askers.0),
         ("above", whole(totals.need_over_ask.above)),
         ("memory not asked", whole(totals.memory_not_asked)),

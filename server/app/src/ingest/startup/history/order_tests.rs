@@ -64,7 +64,7 @@ fn known(history: &SharedHistory) -> (Vec<String>, Vec<String>, [u64; 4]) {
         })
     };
     let totals = history.stats().report(&Question::default(), &PoolPrices::default()).unwrap().totals;
-    let counts = [totals.attempts, totals.retries(), totals.retries_helped, totals.samples];
+    let counts = [totals.attempts, totals.retries().count, totals.retries().passed, totals.samples];
     (ids, (0..40).map(predicted).collect(), counts)
 }
 
