@@ -41,7 +41,7 @@ fn stacked(table: &Markup) -> Markup {
         let mut names = names.iter().skip(usize::from(first.contains("<th ")));
         for cell in cells.into_iter().flat_map(|cells| cells.split("<td")) {
             let name = names.next().map(|name| format!(" data-name=\"{name}\"")).unwrap_or_default();
-            text.push_str(&format!("<td{name}{cell}"));
+            text.extend(["<td", &name, cell]);
         }
     }
     PreEscaped(text)

@@ -68,7 +68,7 @@ fn shared_texts(rung: Rung, key: &Key) -> impl Iterator<Item = &String> {
 /// Whether two keys are on the same rung of one package, or would be if they had the same arch.
 pub(in crate::domain) fn are_same_but_arch(rung: Rung, key: &Key, other: &Key) -> bool {
     let mut pairs = shared_texts(rung, key).zip(shared_texts(rung, other));
-    pairs.all(|(one, text)| one == text || std::ptr::eq(one, &key.arch))
+    pairs.all(|(one, text)| one == text || std::ptr::eq(one, &raw const key.arch))
 }
 
 #[cfg(test)]

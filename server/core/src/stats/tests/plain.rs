@@ -38,17 +38,15 @@ pub(super) fn plainly(
         for (name, counts) in counts(attempt) {
             add(name, f64::from(counts));
         }
-        let is_refused = refused.contains(&attempt.attempt.as_str().parse().unwrap());
-        add("refused", f64::from(is_refused && attempt.outcome != Outcome::Succeeded));
+        add("refused", f64::from(!succeeded && refused.contains(&attempt.attempt.as_str().parse().unwrap())));
         let after = retry_after(all, attempt);
         if after != RetryStatus::Nothing {
             add("retries", 1.0);
             add("retries of oom", f64::from(after == RetryStatus::Cause(Cause::Oom)));
             add("helped", f64::from(succeeded));
-            let asked = attempt.resources.memory_size_asked();
-            add("retries asked", asked.map_or(0.0, |asked| asked.gib_hours(attempt.wall)));
         }
         if let Some(asked) = attempt.resources.memory_size_asked() {
+            add("retries asked", f64::from(after != RetryStatus::Nothing) * asked.gib_hours(attempt.wall));
             if let Some((asked, wasted)) = held(Some(asked.gib_hours(attempt.wall)), used) {
                 add("asked", asked);
                 add("put to use", asked - wasted);
