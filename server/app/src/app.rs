@@ -31,7 +31,7 @@ use crate::{
     },
     ci::{
         gitlab::{self, Follower, Hooks, StoredHook},
-        kubernetes::{self, KnownLimitRanges},
+        kubernetes::KnownLimitRanges,
     },
     ingest::{
         self, Ingest, Worker,
@@ -143,7 +143,6 @@ impl App {
         let listeners = Listeners::bind(&config).await?;
         let secrets = Secrets::read(&config)?;
         let metrics = Arc::new(Metrics::new());
-        kubernetes::begin_counts(&metrics);
         let gitlab =
             gitlab::GitlabClient::open(&config.gitlab, gitlab::PaceTerms::default(), Arc::clone(&metrics))?;
         let guard = Guard::open(config.access_file.clone(), Arc::clone(&metrics))?;

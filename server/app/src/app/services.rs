@@ -45,6 +45,7 @@ pub(super) fn services(app: &App) -> Services {
 
 /// Creates the service that reviews pods.
 pub(super) fn pod_reviewer(app: &App, services: &Services) -> PodReviewer {
+    kubernetes::begin_counts(&app.metrics);
     let settings = kubernetes::Settings {
         // a pod gets no more memory than a prediction may request
         max_memory: app.config.admission.max_memory.or(app.config.predict.memory_cap),

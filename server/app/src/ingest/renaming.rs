@@ -23,7 +23,7 @@ impl Worker {
         match self.finish_rename(rename).await {
             Ok(attempts) => tracing::info!(from, to, attempts, "renamed a project"),
             Err(error) => {
-                tracing::error!(from, to, %error, "a project is renamed in part; the next start goes on")
+                tracing::error!(from, to, %error, "a project is renamed in part; the next start goes on");
             }
         }
     }

@@ -49,10 +49,9 @@ impl KnownLimitRanges {
             let reading = read_limit_ranges(&settings, Path::new(SERVICE_ACCOUNT));
             let Some((ranges, refused)) = end.run_until_cancelled(reading).await else { break };
             let why = refused.map(|error| format!("{error:#}"));
+            let keeps_others = why.is_some();
             self.0.send_modify(|known| {
-                if why.is_none() {
-                    known.clear();
-                }
+                known.retain(|_namespace, _ranges| keeps_others);
                 known.extend(ranges);
             });
             if why.is_some() && logged != why {
@@ -90,9 +89,13 @@ pub(crate) async fn read_limit_ranges(
 
 async fn ask(address: &str, account: &Path) -> anyhow::Result<Vec<LimitRange>> {
     let (token, ca) = (account.join("token"), account.join("ca.crt"));
-    ensure!(token.exists(), "this pod has no token of a service account: add the component limit-ranges");
+    ensure!(
+        token.try_exists()?,
+        "this pod has no token of a service account: add the component limit-ranges"
+    );
     let token = reload::secret(&token, "Bearer ", "the token of a service account")?;
-    let http: HttpClient = outgoing::http_client(Some(ca.as_path()).filter(|file| file.exists()))?;
+    let ca = Some(ca.as_path()).filter(|file| file.is_file());
+    let http: HttpClient = outgoing::http_client(ca)?;
     let request = Request::get(address).header(header::AUTHORIZATION, token).body(Empty::<Bytes>::new())?;
     let answer = http.request(request).await?;
     match answer.status() {

@@ -2,16 +2,49 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use plimsoll_core::domain::FieldViolation;
+use plimsoll_proto::quantity;
 
 use super::{
     LimitRanges, PodJob, PodSize, Settings,
     own_sizes::{annotation_of, is_memory, is_valid, path, quantity_text, set_size, size_of, size_text},
     pod::annotation,
-    sizes::{ChosenSize, SizeReason, maximum_size},
 };
 
 /// A whole core, in thousandths.
 const CORE: u64 = 1000;
+
+/// A request or limit that may be set: bytes, or thousandths of a core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ChosenSize {
+    pub(super) value: u64,
+    /// Whether a person set the value, or it is the pod's own: then it is not adjusted to fit
+    /// another size.
+    pub(super) fixed: bool,
+    /// Whether the value differs from the pod's.
+    pub(super) new: bool,
+    pub(super) reason: SizeReason,
+}
+
+/// Source of a size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SizeReason {
+    /// The size in the prediction or the verdict.
+    Predicted,
+    /// The size in an annotation of the pod.
+    Annotation,
+    /// The operator's maximum, because the prediction is above it.
+    Most,
+    /// The smallest that the operator or a `LimitRange` allows, because the prediction is below it.
+    Least,
+    /// As much of the limit as the ratio in a `LimitRange` demands.
+    Ratio,
+    /// A step above this size, which is the pod's own.
+    AboveOwn(u64),
+    /// Adjusted to the other of request and limit.
+    Beside,
+    /// Equal to the other of request and limit, so that the pod stays in the class Guaranteed.
+    Guaranteed,
+}
 
 /// A request and its limit, each with what is chosen for it.
 pub(super) type SizePair = [(PodSize, Option<ChosenSize>); 2];
@@ -117,4 +150,13 @@ fn reconcile(
     }
     let lowered = ChosenSize { value: most.value, reason: SizeReason::Beside, ..asked };
     (!asked.fixed).then_some((Some(lowered), limit))
+}
+
+/// The operator's maximum for a size: bytes, or thousandths of a core.
+pub(super) fn maximum_size(size: PodSize, settings: &Settings) -> u64 {
+    if is_memory(size) {
+        settings.max_memory.map_or(u64::MAX, |most| most.0)
+    } else {
+        settings.max_cpu.map_or(u64::MAX, |most| quantity::rounded_millicores(most.0))
+    }
 }

@@ -12,44 +12,12 @@ use super::{
     limit_range::is_guaranteed,
     own_sizes::{annotation_of, is_memory, parse_annotation, size_of},
     pod::{DONE_ANNOTATION, OPT_OUT, annotation},
-    size_pair::{consistent_pair, equal_pair, set_pair, within_ratio},
+    size_pair::{ChosenSize, SizeReason, consistent_pair, equal_pair, maximum_size, set_pair, within_ratio},
 };
 use crate::runtime::skipped_facts::SkippedFacts;
 
 /// Annotation: `off` lets a pod of the class Guaranteed become Burstable.
 const GUARANTEED_ANNOTATION: &str = "plimsoll/guaranteed";
-/// A request or limit that may be set: bytes, or thousandths of a core.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ChosenSize {
-    pub(super) value: u64,
-    /// Whether a person set the value, or it is the pod's own: then it is not adjusted to fit
-    /// another size.
-    pub(super) fixed: bool,
-    /// Whether the value differs from the pod's.
-    pub(super) new: bool,
-    pub(super) reason: SizeReason,
-}
-
-/// Source of a size.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SizeReason {
-    /// The size in the prediction or the verdict.
-    Predicted,
-    /// The size in an annotation of the pod.
-    Annotation,
-    /// The operator's maximum, because the prediction is above it.
-    Most,
-    /// The smallest that the operator or a `LimitRange` allows, because the prediction is below it.
-    Least,
-    /// As much of the limit as the ratio in a `LimitRange` demands.
-    Ratio,
-    /// A step above this size, which is the pod's own.
-    AboveOwn(u64),
-    /// Adjusted to the other of request and limit.
-    Beside,
-    /// Equal to the other of request and limit, so that the pod stays in the class Guaranteed.
-    Guaranteed,
-}
 
 /// Sets the sizes that are known well enough, and records them in an annotation. Returns a line for
 /// each changed size, the reason if none is changed, and values of the pod that could not be used.
@@ -245,15 +213,6 @@ fn minimum_size(size: PodSize, settings: &Settings) -> u64 {
         settings.min_memory.unwrap_or_default().0
     } else {
         quantity::rounded_millicores(settings.min_cpu.unwrap_or_default().0)
-    }
-}
-
-/// The operator's maximum for a size: bytes, or thousandths of a core.
-pub(super) fn maximum_size(size: PodSize, settings: &Settings) -> u64 {
-    if is_memory(size) {
-        settings.max_memory.map_or(u64::MAX, |most| most.0)
-    } else {
-        settings.max_cpu.map_or(u64::MAX, |most| quantity::rounded_millicores(most.0))
     }
 }
 
