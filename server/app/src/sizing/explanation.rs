@@ -31,23 +31,24 @@ impl SizingService {
         limit: Option<Bytes>,
     ) -> Result<Explanation, Refusal> {
         caller.asks(&mut key.project).map_err(Refusal::Forbidden)?;
-        let (mut prediction, attempts, members) = self.history.read(|history| {
-            let (prediction, mut used) = predict::explain(history, &key, &self.settings);
+        let limit = limit.or(self.settings.memory_cap);
+        let settings = &*self.settings;
+        // one reading: the history may change before the next, and then sizes, attempts and curve would not belong together
+        let (mut prediction, attempts, members, jobs) = self.history.read(|history| {
+            let (prediction, mut used) = predict::explain(history, &key, settings);
             used.retain(|used| may_name(caller, history, used));
             let is_grouped = prediction.need_groups.is_some();
-            let members = is_grouped.then(|| predict::group_members(history, &key, &self.settings));
-            (prediction, used, members.unwrap_or_default())
+            let members = is_grouped.then(|| predict::group_members(history, &key, settings));
+            let answer = predict::as_answer(prediction, history, &key, settings);
+            let jobs = predict::jobs_curve(history, &key, settings, limit);
+            (answer, used, members.unwrap_or_default(), jobs)
         });
         if let Some(groups) = prediction.need_groups.take() {
             let groups = self.distinguish(NeedGroups::clone(&groups), &key, &members, caller).await?;
             prediction.need_groups = Some(Arc::new(groups));
         }
-        let as_answer = |history: &History| predict::as_answer(prediction, history, &key, &self.settings);
-        let prediction = self.history.read(as_answer);
-        let limit = limit.or(self.settings.memory_cap);
         let answer = self.answer(&key, self.with_pool(&key, Arc::new(prediction)));
-        let curve = |history: &History| predict::jobs_curve(history, &key, &self.settings, limit);
-        Ok(Explanation { answer, attempts, jobs: self.history.read(curve) })
+        Ok(Explanation { answer, attempts, jobs })
     }
 }
 
@@ -59,10 +60,11 @@ fn may_name(caller: &Identity, history: &History, used: &UsedAttempt) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_core::domain::test_summary;
+    use plimsoll_core::{domain::test_summary, shared_history::SharedHistory};
+    use plimsoll_store::{Store, StoreSettings};
 
     use super::*;
-    use crate::access::identity::Role;
+    use crate::{access::identity::Role, door::fixture::sizing};
 
     #[test]
     fn an_explanation_names_no_attempt_of_a_project_that_is_not_seen() {
@@ -89,5 +91,33 @@ mod tests {
                 Identity { roles, projects: projects.into(), ..Identity::clone(&Identity::anyone()) };
             assert_eq!(named(&caller).len(), shown, "who asks for sizes reads no attempts: {caller:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn an_explanation_is_of_one_history() {
+        let dir = tempfile::tempdir().unwrap();
+        let store =
+            Store::open(&StoreSettings { dir: dir.path().join("data"), cache_bytes: 1 << 20 }).unwrap();
+        let service = SizingService { history: SharedHistory::new(History::new(1000)), ..sizing(&store) };
+        let built = |n: u64, mib: u64| {
+            let mut summary = test_summary(&n.to_string(), "zlib", "1", mib);
+            summary.started_unix_ms = 1_700_000_000_000 + n;
+            summary.key.hints.build_jobs = Some(4);
+            summary
+        };
+        // two groups of need: what tells them apart is read from the disk, and meanwhile the history changes
+        (0..100).for_each(|n| {
+            drop(service.history.learn(&built(n, if n * 7 % 10 < 3 { 40_000 } else { 16_000 })))
+        });
+        let key = built(0, 0).key;
+        let meanwhile = async {
+            (0..90).for_each(|n| service.history.unlearn(&built(n, 0).attempt));
+        };
+        let caller = Identity::anyone();
+        let (explained, ()) = tokio::join!(service.explain(&caller, key, None), meanwhile);
+        let explained = explained.unwrap();
+        assert!(explained.answer.prediction.need_groups.is_some());
+        let of_curve: u32 = explained.jobs.points.iter().map(|point| point.attempts).sum();
+        assert_eq!((explained.answer.prediction.attempts, of_curve), (100, 100));
     }
 }
