@@ -20,7 +20,7 @@ use std::sync::LazyLock;
 use regex::bytes::Regex;
 
 use super::{
-    mentioned_failures::{goes_on, tries_again as retries_words},
+    mentioned_failures::{goes_on, tries_again},
     rule::Rule,
 };
 use crate::domain::{Cause, LogOrder};
@@ -160,16 +160,7 @@ enum ReadPhase {
 impl OrderReader {
     /// Reads the line before those read so far. `rules`: the rules that match it, with their indexes.
     pub(super) fn read(&mut self, line: &str, rules: &[(usize, &Rule)]) {
-        if matches_form(&SCRIPT_ENDED, line) {
-            *self = Self { faults: std::mem::take(&mut self.faults), ..Self::default() };
-        }
-        // a tool may say in one of the next lines that it retries
-        let retries_soon = !rules.is_empty() && std::mem::take(&mut self.retries_within) > 0;
-        let tries_again = goes_on(line) || retries_soon;
-        self.retries_within = match retries_words(line) && rules.is_empty() {
-            true => RETRY_LINES,
-            false => self.retries_within.saturating_sub(1),
-        };
+        let tries_again = self.goes_on_after(line, !rules.is_empty());
         let vague = |rule: &Rule| FaultOrder {
             is_vague: true,
             is_overcome: self.phase == ReadPhase::Earlier
@@ -225,6 +216,19 @@ impl OrderReader {
         } else {
             self.read_success(line);
         }
+    }
+
+    /// Whether a tool reports in the line, or in one of the next lines, that it goes on after the fault in it.
+    fn goes_on_after(&mut self, line: &str, has_fault: bool) -> bool {
+        if matches_form(&SCRIPT_ENDED, line) {
+            *self = Self { faults: std::mem::take(&mut self.faults), ..Self::default() };
+        }
+        if has_fault {
+            return std::mem::take(&mut self.retries_within) > 0 || goes_on(line);
+        }
+        let before = self.retries_within.saturating_sub(1);
+        self.retries_within = if tries_again(line) { RETRY_LINES } else { before };
+        false
     }
 
     /// Reads a line which reports that a check passed.
