@@ -143,11 +143,11 @@ async fn an_id_taken_elsewhere_blocks_no_project() {
         .named("b", "b-secret", &["agent", "caller", "reader"], "projects = [\"b/*\"]\ntrusted = true");
     let site = Site::start_with(&[("--access-file", access.text())], &[]).unwrap();
     for id in ["build-1", "ci.example:7"] {
-        for (project, samples) in [("a/one", 2), ("b/two", 3)] {
-            let token = format!("{}-secret", &project[..1]);
+        for (name, project, samples) in [("a", "a/one", 2), ("b", "b/two", 3)] {
+            let token = format!("{name}-secret");
             let mut stream = Sender::open_as(site.connect().await.unwrap(), &token).await.unwrap();
             let key = pb::Key { project: project.into(), package: "zlib".into(), ..pb::Key::default() };
-            let session = format!("run-of-{}", &project[..1]);
+            let session = format!("run-of-{name}");
             let greeting = pb::Hello { session, key: Some(key), ..hello(id, "zlib") };
             assert_eq!(stream.exchange(greeting.clone()).await.unwrap(), 0, "{id} {project}");
             assert_eq!(stream.exchange(batch(id, 1, 1)).await.unwrap(), 1, "{id} {project}");

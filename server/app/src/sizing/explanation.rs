@@ -106,13 +106,12 @@ mod tests {
             summary
         };
         // two groups of need: what tells them apart is read from the disk, and meanwhile the history changes
-        (0..100).for_each(|n| {
-            drop(service.history.learn(&built(n, if n * 7 % 10 < 3 { 40_000 } else { 16_000 })))
-        });
+        for n in 0..100 {
+            let mib = [40_000, 16_000][usize::from(n * 7 % 10 >= 3)];
+            drop(service.history.learn(&built(n, mib)));
+        }
         let key = built(0, 0).key;
-        let meanwhile = async {
-            (0..90).for_each(|n| service.history.unlearn(&built(n, 0).attempt));
-        };
+        let meanwhile = async { (0..90).for_each(|n| service.history.unlearn(&built(n, 0).attempt)) };
         let caller = Identity::anyone();
         let (explained, ()) = tokio::join!(service.explain(&caller, key, None), meanwhile);
         let explained = explained.unwrap();
