@@ -95,7 +95,10 @@ fn assert_combination(components: &[&str], all: &str) {
         probes,
         "{components:?}: probes speak TLS where the server does"
     );
-    for right in ["Role\n", "RoleBinding\n", "ClusterRole\n", "ClusterRoleBinding\n"] {
-        assert!(!all.contains(&format!("kind: {right}")), "{components:?}");
+    for (right, of_component) in
+        [("Role", false), ("RoleBinding", false), ("ClusterRole", true), ("ClusterRoleBinding", true)]
+    {
+        let given = of_component && has("limit-ranges");
+        assert_eq!(all.contains(&format!("kind: {right}\n")), given, "{components:?}: {right}");
     }
 }

@@ -122,6 +122,12 @@ pub(super) const SLIPS: &[(&str, &str)] = &[
 /// Rows that are not typed here: guide, how the row begins, and the reason.
 pub(super) const NOT_TYPED: &[(&str, &str, &str)] = &[
     ("agent", "`memory was not measured`", "this machine shows processes"),
+    (
+        "agent",
+        "`nothing names the build in this CI system",
+        "a line of the report; the tests of the key and of words have it",
+    ),
+    ("kubernetes", "`LimitRanges are not read`", "needs a cluster, and a service account without the right"),
     ("import", "`... has no container_memory", "needs a Prometheus; prometheus_import.rs has one"),
     ("import", "`... unable to open database file", "needs a mount that cannot be written"),
     ("import", "`... a writer of this database was interrupted`", "the tests of imports read such a copy"),
