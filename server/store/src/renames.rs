@@ -49,7 +49,7 @@ pub async fn finish_rename(store: &Store) -> Result<u64, SealError> {
 async fn rewrite<T: Record>(store: &Store, change: impl Fn(&mut T) -> bool) -> Result<u64, SealError> {
     let (mut after, mut joiner, mut changed) = (None::<Vec<u8>>, RecordJoiner::default(), 0);
     loop {
-        let (page, _gap) = store.scan_past(&T::KIND.prefix(), after.as_deref(), ENTRIES_A_STEP).await?;
+        let page = store.scan(&T::KIND.prefix(), after.as_deref(), ENTRIES_A_STEP).await?;
         after = page.next_after();
         let mut records: Vec<JoinedRecord<T>> =
             page.entries.iter().filter_map(|entry| joiner.push(entry)).collect();

@@ -39,14 +39,16 @@ pub(super) struct AgentClocks {
 impl AgentClocks {
     /// How far the server's clock is ahead of the agents', milliseconds. 0 where they do not agree on that.
     pub(super) fn ahead_ms<'s>(&mut self, open: impl Iterator<Item = &'s Session>, now: Instant) -> i64 {
-        let recent =
-            |session: &&Session| now.saturating_duration_since(session.last_message.moment) < KEPT_FOR;
-        let of_agents = open.filter(recent).take(MOST_AGENTS).filter_map(|session| {
+        // one that a start restored has sent nothing since, until its agent connects again
+        let recent = |session: &&Session| {
+            session.holder.is_some() && now.saturating_duration_since(session.last_message.moment) < KEPT_FOR
+        };
+        let of_agents = open.filter(recent).filter_map(|session| {
             let ahead_ms = ahead_of_agent_ms(session)?;
             Some((&session.attempt.session, ahead_ms))
         });
         // one agent may have several attempts
-        let of_agents: HashMap<&SessionId, i64> = of_agents.collect();
+        let of_agents: HashMap<&SessionId, i64> = of_agents.take(MOST_AGENTS).collect();
         let mut all: Vec<i64> = of_agents.into_values().collect();
         all.sort_unstable();
         let median = all.get(all.len() / 2).copied().unwrap_or(0);
@@ -79,7 +81,7 @@ mod tests {
     use plimsoll_core::domain::{Millis, Sample};
 
     use super::*;
-    use crate::ingest::{fixture, session::LastMessage};
+    use crate::ingest::{StreamHandle, fixture, session::LastMessage};
 
     const NOW: u64 = 1_800_000_000_000;
     const HOUR: i64 = 3_600_000;
@@ -91,6 +93,7 @@ mod tests {
         attempt.started_unix_ms = NOW.saturating_add_signed(-ahead_ms) - 500;
         let mut session =
             Session::new(Arc::new(attempt), LastMessage { unix_ms: NOW, moment: Instant::now() });
+        session.holder = Some(StreamHandle::new());
         session.progress.last = Some(Sample { elapsed: Millis(500), ..Sample::default() });
         session
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use plimsoll_core::domain::{
-    Attempt, AttemptId, Exit, FinalTotals, JobPod, Millis, Phase, ProjectRename, ReportedOutcome, Sample,
-    SampleAccumulator, Verdict,
+    Attempt, AttemptId, Exit, FinalTotals, JobPod, Millis, Phase, ReportedOutcome, Sample, SampleAccumulator,
+    Verdict,
 };
 use tokio::sync::{broadcast, oneshot};
 
@@ -57,11 +57,6 @@ pub(crate) enum Request {
     NotePod {
         pod: Box<JobPod>,
         forgotten: Vec<AttemptId>,
-    },
-    /// Gives a project another name. Answered once the rename is on disk, and then done.
-    Rename {
-        rename: ProjectRename,
-        answer: AnswerSender<()>,
     },
     Report(CiReport),
     Watch {

@@ -183,7 +183,6 @@ impl Worker {
                     self.stage_verdict(fingerprint, &verdict, answer).await;
                 }
                 Request::NotePod { pod, forgotten } => self.commits.filling().stage_pod(&pod, &forgotten),
-                Request::Rename { rename, answer } => self.rename_project(&rename, answer).await,
                 Request::Leave { stream, attempts } => self.release(&stream, &attempts),
                 Request::Watch { answer } => {
                     drop(answer.send(Ok((self.sessions.running(), self.changes.subscribe()))));

@@ -291,8 +291,13 @@ impl History {
     ) -> impl Iterator<Item = &RungObservation> {
         let ladder = &if are_trusted { &self.trusted } else { &self.untrusted }.ladder;
         let has_arch = |observation: &RungObservation| !observation.brief.key.arch.is_empty();
-        let any =
-            key.arch.is_empty() && rung > Rung::Package && ladder.on_rung(Rung::Package, key).any(has_arch);
+        // the package's list is bounded: newer builds of other keys may have displaced those of this one
+        let fits = |observation: &RungObservation| are_same_but_arch(rung, key, &observation.brief.key);
+        let of_package = || ladder.on_rung(Rung::Package, key);
+        let any = key.arch.is_empty()
+            && rung > Rung::Package
+            && of_package().any(has_arch)
+            && of_package().any(fits);
         ladder
             .on_rung(if any { Rung::Package } else { rung }, key)
             .filter(move |observation| !any || are_same_but_arch(rung, key, &observation.brief.key))

@@ -204,6 +204,10 @@ impl History {
     /// ones.
     pub fn last_retry(&self, original: &AttemptId) -> Option<(AttemptId, Outcome)> {
         let next = |known: &Arc<AttemptBrief>| {
+            // a run after a success is no retry
+            if known.outcome == Outcome::Succeeded {
+                return None;
+            }
             let named =
                 || self.exact_retries_of(known).into_iter().find(|brief| known.untrusted || !brief.untrusted);
             self.retried_by(&known.attempt, &known.key).map(Arc::clone).or_else(named)

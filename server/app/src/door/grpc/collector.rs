@@ -309,6 +309,7 @@ impl AgentStream {
             welcome.no_place = ticket
                 .and_then(|ticket| self.ingest.parts.tickets.no_place(&ticket, &id, &project))
                 .unwrap_or_default();
+            self.kept_ids.remove(&asked);
             if id != asked && !takes_new_id {
                 self.kept_ids.insert(asked, id.clone());
             }

@@ -7,7 +7,6 @@
 //! |---|---|---|
 //! | a job has ended | `{}` | by its result, when it is processed |
 //! | a job has ended, and the store does not take the hook | 503 | dropped |
-//! | a project or a group has another path, and the hook's secret or signature is configured | `{}`, once that is in the store; 503 otherwise | other, renamed |
 //! | another event, or a job that has not ended, of up to 32 MiB | `{}` | other, with its event |
 //! | a job hook that cannot be parsed, or has more than 1 MiB | the error, with 200 | odd |
 //! | a job of a project that the caller may not report on: a group's hook with the token of some of its projects | `{"ignored": ..}`, with 200 | foreign |
@@ -126,18 +125,6 @@ async fn handle_hook(
     make_slot_permanent(&head.extensions, None);
     match parse_hook(event, headers, &body)? {
         ParsedHook::Other => Ok(HookCount::Other(event.metric_label(&body))),
-        // without a secret, a caller with the right to report on one project could take the history of others
-        ParsedHook::Renamed(_) if parts.token.is_none() && parts.signing.is_none() => {
-            Ok(HookCount::Other("system"))
-        }
-        ParsedHook::Renamed(rename) => {
-            let renaming = tokio::time::timeout(BODY_TIMEOUT, parts.hooks.rename(rename));
-            Ok(if renaming.await.is_ok_and(|begun| begun.is_ok()) {
-                HookCount::Other("renamed")
-            } else {
-                HookCount::Dropped
-            })
-        }
         ParsedHook::Ended(ended) => Ok(accept_end(parts, head, ended).await),
     }
 }
