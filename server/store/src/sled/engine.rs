@@ -21,7 +21,7 @@ use std::{
 
 use ulid::Ulid;
 
-use super::{fault::FORMAT_VERSION, quiet_panics};
+use super::{engine_error::EngineError, fault::FORMAT_VERSION, quiet_panics};
 use crate::{
     bounds::VERSION_BYTES,
     bytes,
@@ -40,47 +40,6 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// samples a second they grow to 10.6 times their content at sled's default of 500 ms, and to 6.9 times at 100
 /// ms; at 10,000 a second to less than 3 times with either.
 const FLUSH_EVERY_MS: u64 = 100;
-
-/// A call of the engine that failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}")]
-pub(crate) struct EngineError {
-    /// The text of sled's error or panic.
-    pub(crate) reason: String,
-    kind: EngineErrorKind,
-}
-
-/// What an error of the engine shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum EngineErrorKind {
-    /// The files contain what the engine did not write.
-    Damage,
-    /// sled panicked: while it reads, because of what the files contain.
-    Panic,
-    /// The disk is full or broken, or the engine is closed.
-    Other,
-}
-
-impl EngineError {
-    /// An error that shows no damage.
-    pub(crate) fn other(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), kind: EngineErrorKind::Other }
-    }
-
-    fn damage(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), kind: EngineErrorKind::Damage }
-    }
-
-    /// Whether the files are damaged; else the disk may be full or broken.
-    pub(crate) fn is_damage(&self) -> bool {
-        self.kind == EngineErrorKind::Damage
-    }
-
-    /// Whether a reading that failed so met damage.
-    pub(crate) fn is_damage_of_reading(&self) -> bool {
-        self.kind != EngineErrorKind::Other
-    }
-}
 
 /// A write: a key, with a version and a value, or with `None` to remove the key.
 pub(crate) type EngineWrite<'a> = (&'a [u8], Option<(u64, &'a [u8])>);
@@ -114,7 +73,7 @@ impl Engine {
                 Ok(Err(error)) if is_locked(&error) && begin.elapsed() < RELEASE_PATIENCE => {
                     thread::sleep(RETRY_INTERVAL);
                 }
-                Ok(Err(error)) => return Err(error_of(&error)),
+                Ok(Err(error)) => return Err(EngineError::of(&error)),
                 Err(error) => return Err(error),
             }
         }
@@ -326,33 +285,17 @@ fn is_locked(error: &::sled::Error) -> bool {
     matches!(error, ::sled::Error::Io(io) if io.kind() == io::ErrorKind::WouldBlock || io.to_string().contains("WouldBlock"))
 }
 
-fn error_of(error: &::sled::Error) -> EngineError {
-    const DAMAGED: &str = "its files are damaged";
-    match error {
-        // sled's own text has an empty backtrace and does not say what to do
-        ::sled::Error::Corruption { at: Some(at), .. } => {
-            EngineError::damage(format!("{DAMAGED} ({at:?} of sled/db)"))
-        }
-        ::sled::Error::Corruption { at: None, .. } => EngineError::damage(DAMAGED),
-        // the file ends before what the engine wrote
-        ::sled::Error::Io(cut) if cut.kind() == io::ErrorKind::UnexpectedEof => {
-            EngineError::damage(format!("{DAMAGED}: {error}"))
-        }
-        other => EngineError::other(other.to_string()),
-    }
-}
-
 /// Runs a call of sled with its garbage collector pinned; errors and panics become [`EngineError`].
 fn call_engine<T>(call: impl FnOnce() -> ::sled::Result<T>) -> Result<T, EngineError> {
     let _quiet = quiet_panics::within_engine();
     let _pinned = crossbeam_epoch::pin();
     match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(done) => done.map_err(|error| error_of(&error)),
+        Ok(done) => done.map_err(|error| EngineError::of(&error)),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
             let reason = format!("sled panicked: {}", text.unwrap_or("without a word"));
-            Err(EngineError { reason, kind: EngineErrorKind::Panic })
+            Err(EngineError::panic(reason))
         }
     }
 }
@@ -423,8 +366,8 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_no_damage() {
-        let io = |kind: io::ErrorKind| error_of(&::sled::Error::Io(kind.into()));
-        let damage = error_of(&::sled::Error::Corruption { at: None, bt: () });
+        let io = |kind: io::ErrorKind| EngineError::of(&::sled::Error::Io(kind.into()));
+        let damage = EngineError::of(&::sled::Error::Corruption { at: None, bt: () });
         let panicked =
             call_engine(|| -> ::sled::Result<()> { panic!("a page without its parent") }).unwrap_err();
         for (error, of_files, of_reading) in [

@@ -14,6 +14,7 @@ mod damaged;
 pub(crate) mod directory;
 mod durable;
 pub(crate) mod engine;
+mod engine_error;
 mod fault;
 mod lock;
 pub(crate) mod marker;

@@ -7,7 +7,8 @@ use std::{convert::Infallible, path::Path};
 
 use super::{
     directory::{Directory, remove_snapshots},
-    engine::{Engine, EngineError},
+    engine::Engine,
+    engine_error::EngineError,
     fault::OpenError,
     marker::Marker,
     opening::{open_compared, reconcile, refuse_by_forecast},

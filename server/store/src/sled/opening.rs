@@ -7,7 +7,8 @@ use ulid::Ulid;
 use super::{
     directory::{Directory, LOG_FILE, check_empty},
     durable,
-    engine::{Engine, EngineError},
+    engine::Engine,
+    engine_error::EngineError,
     fault::{FORMAT_VERSION, OpenError},
     marker::{self, Marker, StoreStage, check_format, sync_dir},
     prepared::PreparedEngine,

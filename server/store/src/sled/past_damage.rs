@@ -11,7 +11,7 @@ use std::{
     time::Instant,
 };
 
-use super::engine::{Engine, EngineError};
+use super::{engine::Engine, engine_error::EngineError};
 use crate::{
     errors::KeyText,
     kv::{PageLimit, ScanPage, UnreadableRange},

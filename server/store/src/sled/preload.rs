@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 
 use super::{
     directory::Directory,
-    engine::{Engine, EngineError, EngineWrite},
+    engine::{Engine, EngineWrite},
+    engine_error::EngineError,
     fault::{FORMAT_VERSION, OpenError},
     marker::{Marker, StoreStage},
     opening::prove_durable,

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use super::{
     damaged::DamagedStore,
     directory::Directory,
-    engine::{Engine, EngineError},
+    engine::Engine,
+    engine_error::EngineError,
     fault::OpenError,
     offline::OfflineStore,
     preload::StoreFiller,

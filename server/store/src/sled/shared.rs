@@ -12,7 +12,7 @@ use std::{
 
 use tokio::sync::watch;
 
-use super::engine::{Engine, EngineError};
+use super::{engine::Engine, engine_error::EngineError};
 use crate::{
     found_damage::FoundDamage,
     kv::{StoreMode, StoreStatus},

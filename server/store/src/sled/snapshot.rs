@@ -10,10 +10,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{
-    engine::{Engine, EngineError},
-    shared::EngineState,
-};
+use super::{engine::Engine, engine_error::EngineError, shared::EngineState};
 use crate::{
     errors::StoreError,
     keys::KeyKind,

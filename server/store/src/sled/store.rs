@@ -13,7 +13,8 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::{
     directory::Directory,
-    engine::{Engine, EngineError},
+    engine::Engine,
+    engine_error::EngineError,
     fault::OpenError,
     marker::{Marker, StoreStage},
     opening::{open_compared, prove_durable},

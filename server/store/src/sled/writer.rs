@@ -17,7 +17,8 @@ use tokio::sync::oneshot;
 
 use super::{
     directory::Directory,
-    engine::{Engine, EngineError},
+    engine::Engine,
+    engine_error::EngineError,
     fault::{FORMAT_VERSION, OpenError},
     marker::{Marker, StoreStage},
     opening::refuse_by_forecast,
