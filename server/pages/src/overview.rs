@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn money_stands_beside_what_it_is_for() {
+    fn money_is_beside_what_it_is_for() {
         let totals = StatsTotals {
             attempts: 1,
             memory_asked_gib_hours: 2.0,

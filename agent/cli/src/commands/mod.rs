@@ -117,7 +117,7 @@ struct TrustArgs {
 #[derive(Debug, Args)]
 struct KeyArgs {
     /// Assignments, in their order.
-    #[arg(long = "key", value_name = "NAME=VALUE", help = format!("A part of the key; wins over the environment; an arch that is empty or `any` stands for any. Names: {}", key_names()))]
+    #[arg(long = "key", value_name = "NAME=VALUE", help = format!("A part of the key; wins over the environment; in a question, an arch that is empty or `any` matches all. Names: {}", key_names()))]
     keys: Vec<String>,
 }
 

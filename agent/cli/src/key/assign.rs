@@ -7,7 +7,7 @@ pub fn key_names() -> String {
     format!("{}, build_jobs, input_bytes, label.NAME", text_names())
 }
 
-/// A value of the arch that stands for every arch, as an empty value does.
+/// A value of the arch that matches all in a question, as an empty value does.
 const ANY_ARCH: &str = "any";
 
 /// Applies one assignment to a key. An empty value means unknown.

@@ -46,10 +46,13 @@ impl Projects {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let attempts = runtime.block_on(async {
             let store = open_store(config).await?;
-            store::begin_rename(&store, &rename).await.context("nothing is renamed")?;
+            let before = store::begin_rename(&store, &rename).await.context("nothing is renamed")?;
             let renamed = store::finish_rename(&store).await;
             store.close().await.context("closing the store")?;
-            renamed.context("the rename is not finished: repeat the command, or start the server")
+            let renamed =
+                renamed.context("the rename is not finished: repeat the command, or start the server")?;
+            // one that was interrupted, mostly this one, has been finished before
+            anyhow::Ok(before + renamed)
         })?;
         ensure!(attempts > 0, "no ended attempt is of {old}: check the name and --data-dir");
         Ok(writeln!(io::stdout(), "{} of {old} renamed to {new}", counted(attempts, "attempt"))?)

@@ -135,6 +135,11 @@ mod tests {
             Arc::make_mut(&mut session.attempt).opening.untrusted = true;
         }
         assert_eq!(clocks.ahead_ms(untrusted.iter(), Instant::now()), 0);
+        let mut restored = sessions(&[-HOUR; 9]);
+        for session in &mut restored {
+            session.holder = None;
+        }
+        assert_eq!(clocks.ahead_ms(restored.iter(), Instant::now()), 0);
         let of_one_agent: Vec<Session> = (0..9).map(|_| session(1, -HOUR)).collect();
         assert_eq!(clocks.ahead_ms(of_one_agent.iter(), Instant::now()), 0);
         // they kept an hour of samples, and deliver it

@@ -16,7 +16,7 @@ use plimsoll_core::domain::{Attempt, AttemptId, FieldViolation};
 use plimsoll_proto::job;
 use ring::digest;
 
-use super::{Refusal, worker::Worker};
+use super::{Refusal, session::Session, worker::Worker};
 
 impl Worker {
     /// Returns the attempt with its requested id, or with another id that no other run has.
@@ -27,6 +27,10 @@ impl Worker {
         takes_new_id: bool,
     ) -> Result<Attempt, Refusal> {
         let asked = attempt.id.clone();
+        if let Some(own) = self.own_run(&attempt) {
+            attempt.id = own;
+            return Ok(attempt);
+        }
         let (mut number, mut is_held_elsewhere) = (1, false);
         while let Some(holder) = self.other_holder(&attempt).await? {
             is_held_elsewhere |= holder != attempt.key.project;
@@ -45,6 +49,20 @@ impl Worker {
             tracing::info!(%asked, attempt = %id, project, "another run has the id of an attempt");
         }
         Ok(attempt)
+    }
+
+    /// The id under which a run of this agent is open, if it is not the one asked for: it keeps that also after the run that had the other
+    /// one is gone, or its measurements would be in two attempts.
+    fn own_run(&self, attempt: &Attempt) -> Option<AttemptId> {
+        let is_own = |open: &Session| open.attempt.is_same_agent(attempt);
+        if attempt.opening.proven || self.latest(&attempt.id).as_ref().is_some_and(is_own) {
+            return None;
+        }
+        let numbered = (2..=job::MAX_RUNS).map_while(|number| {
+            let id = AttemptId::parse(&job::run_id(attempt.id.as_str(), number)).ok()?;
+            self.latest(&id)
+        });
+        numbered.filter(is_own).map(|own| own.attempt.id.clone()).next()
     }
 
     /// The project of the run that has the id of the attempt. `None` if the attempt may have its id: no run has it, this run has it
@@ -159,6 +177,8 @@ mod tests {
         assert_eq!(keeps_its_id(&mut worker, "raw").await.unwrap(), "h:7.3");
         assert_eq!(keeps_its_id(&mut worker, "raw").await.unwrap(), "h:7.3", "it comes again");
         assert!(keeps_its_id(&mut worker, "second").await.is_err(), "a run of its own project");
+        worker.sessions.remove(&fixture::attempt("h:7").id);
+        assert_eq!(id(&mut worker, run("job", "b/ours")).await, "h:7.2", "the other run is gone");
         // one that proves the job has its id
         let mut proven = run("proven", "b/ours");
         proven.opening.proven = true;

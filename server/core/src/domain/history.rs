@@ -281,7 +281,7 @@ impl History {
         self.untrusted.ladder.on_rung(rung, key)
     }
 
-    /// Trusted or untrusted attempts that agree with `key` in the fields of the rung, newest first. A key without an arch stands for any: if
+    /// Trusted or untrusted attempts that agree with `key` in the fields of the rung, newest first. A key without an arch matches all: if
     /// attempts of its package have one, those of all archs are taken from the package's list.
     pub(crate) fn similar_on_rung(
         &self,

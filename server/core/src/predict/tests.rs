@@ -124,6 +124,15 @@ fn a_reason_names_no_build_jobs_where_no_attempt_says_its_own() {
 }
 
 #[test]
+fn needs_that_jobs_do_not_change_are_not_adjusted() {
+    let history = history((0..8).map(|n| built(n, "1", 300, if n == 0 { 4 } else { 2 })));
+    let reason =
+        ask(&history, &Key { hints: Hints { build_jobs: Some(2), ..Hints::default() }, ..key("zlib", "1") })
+            .reason;
+    assert!(reason.contains("needed 300 MiB at -j2 (7 of them ran at -j2); "), "{reason}");
+}
+
+#[test]
 fn more_build_jobs_than_seen_need_more_memory() {
     let seen = [(1, 323), (2, 603), (1, 320), (2, 600)];
     // often enough that the default limit is left behind
@@ -137,10 +146,10 @@ fn more_build_jobs_than_seen_need_more_memory() {
     let limits = [1, 2, 4].map(|jobs| at(jobs).memory_limit.value / MIB);
     assert!(limits[0] < limits[1] && limits[1] < limits[2], "{limits:?}");
     assert!((1180..2400).contains(&limits[2]), "four jobs need about 1160 MiB: {limits:?}");
-    for (jobs, said) in
+    for (jobs, words) in
         [(2, "adjusted to -j2 (8 of them ran at -j2; each"), (4, "adjusted to -j4 (none ran at -j4; each")]
     {
-        assert!(at(jobs).reason.contains(said), "{}", at(jobs).reason);
+        assert!(at(jobs).reason.contains(words), "{}", at(jobs).reason);
     }
     assert_eq!((at(4).build_jobs.value, at(4).build_jobs.basis.bound), (4, SizeBound::AskedFor));
 }

@@ -102,7 +102,7 @@ pub(super) fn reason(
     let mut text = main_attempts(similar);
     if !jobs.basis.is_default() {
         let ran = attempts_at(similar, jobs.value);
-        let at = if ran.is_some() { ", adjusted to" } else { " at" };
+        let at = if ran.is_some() && memory_of_a_job > 0.0 { ", adjusted to" } else { " at" };
         let _written = write!(text, "{at} -j{}", jobs.value);
         let counts =
             (memory_of_a_job > 0.0).then(|| format!("each job counts {}", Bytes::from_f64(memory_of_a_job)));
@@ -252,8 +252,7 @@ fn main_attempts(similar: &SimilarAttempts<'_>) -> String {
     format!("{first} needed {least} to {most} (median {median}){note}")
 }
 
-/// How many of the main attempts ran with this number of jobs: the needs of the others are adjusted to it. `None` if all did, or do not
-/// say.
+/// How many of the main attempts ran with this number of jobs. `None` if all did, or do not say.
 fn attempts_at(similar: &SimilarAttempts<'_>, jobs: u64) -> Option<String> {
     let rung = similar.main_rung();
     let main = similar.attempts.iter().filter(|used| used.rung == rung && !used.observation.censored);

@@ -39,6 +39,16 @@ fn a_key_without_an_arch_asks_for_any() {
         let found = history.similar_on_rung(rung, &key, true).map(|found| found.brief.attempt.as_str());
         assert_eq!(found.collect::<String>(), expected, "{rung:?} of {arch:?}");
     }
+    // newer builds of another key fill the package's list
+    let (old, key) = (of("0", ""), of("x", "").key);
+    let mut history = History::new(1000);
+    history.learn(Arc::new(old.clone()));
+    for n in 10..10 + History::PER_RUNG {
+        let newer = of(&n.to_string(), "x86_64");
+        history.learn(Arc::new(Summary { key: Key { variants: "+x".into(), ..newer.key.clone() }, ..newer }));
+    }
+    let found: Vec<_> = history.similar_on_rung(Rung::Exact, &key, true).collect();
+    assert!(found.len() == 1 && found[0].brief.attempt == old.attempt, "{found:?}");
 }
 
 #[test]

@@ -61,6 +61,14 @@ fn a_failure_leads_to_its_last_retry() {
         assert_eq!(known.last_retry(&retried.attempt), Some((named.attempt.clone(), Outcome::Succeeded)));
     }
     assert_eq!(known.last_retry(&named.attempt), None);
+    // what runs again after a success is no retry
+    let known = history(&[
+        first.clone(),
+        of_job("gitlab.example:7002", 10, None),
+        of_job("gitlab.example:7003", 20, None),
+    ]);
+    let last = known.last_retry(&first.attempt).unwrap().0;
+    assert_eq!((last.as_str(), known.last_retry(&last)), ("gitlab.example:7002", None));
 }
 
 #[test]

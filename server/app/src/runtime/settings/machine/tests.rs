@@ -116,9 +116,9 @@ fn a_start_says_that_no_backup_will_fit() {
         (308, None, None),
     ] {
         let history_memory = history_mib.map(|mib| Bytes(mib * MIB));
-        let said = shortage(&Config { history_memory, ..with(machine(mib)) });
-        assert_eq!(said.is_some(), advice.is_some(), "{mib}: {said:?}");
-        assert!(said.unwrap_or_default().contains(advice.unwrap_or_default()));
+        let warning = shortage(&Config { history_memory, ..with(machine(mib)) });
+        assert_eq!(warning.is_some(), advice.is_some(), "{mib}: {warning:?}");
+        assert!(warning.unwrap_or_default().contains(advice.unwrap_or_default()));
     }
     assert_eq!(shortage(&with(None)), None);
 }
