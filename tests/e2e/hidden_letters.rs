@@ -13,10 +13,7 @@ async fn a_name_that_turns_the_direction_of_writing_is_shown_as_its_number_every
     let metrics = async || server.get("/metrics").unwrap().1;
     let in_metrics = "package=\"gpj\\\\u{202e}bilz\"";
     let metrics = eventually("it is counted", metrics, |text: &String| text.contains(in_metrics)).await;
-    let (terminal, report) = (
-        agent.call(&["attempts"]).stdout,
-        agent.call(&["report", "--output", "html", "--package", NAME]).stdout,
-    );
+    let terminal = agent.call(&["attempts"]).stdout;
     let json = agent.call(&["attempts", "--output", "json"]).stdout;
     let page = server.get("/attempts?range=all").unwrap().1;
     let api = server.get("/api/attempts?range=all").unwrap().1;
@@ -24,7 +21,6 @@ async fn a_name_that_turns_the_direction_of_writing_is_shown_as_its_number_every
     for (what, text, shown) in [
         ("metrics", &metrics, in_metrics),
         ("terminal", &terminal, SHOWN),
-        ("report", &report, SHOWN),
         ("page", &page, SHOWN),
         ("JSON of the agent", &json, "gpj\\u202ebilz"),
         ("JSON of the server", &api, "gpj\\u202ebilz"),

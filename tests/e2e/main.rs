@@ -70,7 +70,6 @@ mod rpm;
 mod see;
 mod settings;
 mod shadow;
-mod sizing;
 mod stop;
 mod store_ops;
 mod stranger;

@@ -36,13 +36,12 @@ const PATHS: [&str; 16] = [
     "/api/settings",
 ];
 /// Every question of the command line; each is put as it is, and of both projects.
-const QUESTIONS: [&[&str]; 8] = [
+const QUESTIONS: [&[&str]; 7] = [
     &["attempts"],
     &["stats", "--by", "version"],
     &["stats", "--by", "label=customer"],
     &["attempts", "--label", "customer=acme_corp"],
     &["show", "--attempt", "theirs"],
-    &["report", "--week"],
     &["explain", "--key", "package=zlib"],
     &["predict", "--key", "package=zlib"],
 ];

@@ -1,5 +1,5 @@
-//! Findings of the statistics as tables. A table is made once from the messages; the terminal, the page and the report draw it, and make
-//! its text safe to show.
+//! Findings of the statistics as tables. A table is made once from the messages; the terminal and the page draw it, and make its text
+//! safe to show.
 
 use crate::{
     evidence::cause_words,
@@ -21,7 +21,7 @@ pub struct FactTable {
     pub rows: Vec<Vec<FactCell>>,
 }
 
-/// A cell of a [`FactTable`]. All cells of a column are of one kind, but a change may be good or bad.
+/// A cell of a [`FactTable`]. All cells of a column are of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FactCell {
     /// Text.
@@ -30,10 +30,6 @@ pub enum FactCell {
     Marked(String),
     /// A number with its unit.
     Number(String),
-    /// A change for the better, as a number.
-    Better(String),
-    /// A change for the worse, as a number.
-    Worse(String),
     /// The name of a package, which has a page.
     Package(String),
     /// A number of failures, with their cause, project and signature: they have a page. An empty text is any.
@@ -50,19 +46,15 @@ pub enum FactCell {
     LogLine(String, String),
     /// A text that is not known.
     Unknown,
-    /// A bar that is this share of the column long. It shows the number before it again, so a terminal leaves it out.
-    Bar(f64),
 }
 
 impl FactCell {
-    /// The text of the cell in one line; empty for a bar.
+    /// The text of the cell in one line.
     pub fn text(&self) -> String {
         match self {
             Self::Text(text)
             | Self::Marked(text)
             | Self::Number(text)
-            | Self::Better(text)
-            | Self::Worse(text)
             | Self::Package(text)
             | Self::Build(text, _)
             | Self::LogLine(text, _) => text.clone(),
@@ -71,19 +63,16 @@ impl FactCell {
             Self::Ended(_, unix_ms) => times::date_time(*unix_ms),
             Self::Unknown => NOT_KNOWN.to_owned(),
             Self::Attempt(words, id, note) => format!("{words} {id} ({note})"),
-            Self::Bar(_) => String::new(),
         }
     }
 
     /// Whether the cell is aligned as a number.
     pub fn is_number(&self) -> bool {
-        matches!(self, Self::Number(_) | Self::Better(_) | Self::Worse(_) | Self::Failures(..))
+        matches!(self, Self::Number(_) | Self::Failures(..))
     }
 }
 
-use FactCell::{
-    Attempt, Better, Build, Ended, Failures, LogLine, Marked, Number, Package, Packages, Text, Worse,
-};
+use FactCell::{Attempt, Build, Ended, Failures, LogLine, Marked, Number, Package, Packages, Text};
 
 /// A table with a row for each of `items`.
 pub fn table_of<T, const COLUMNS: usize>(
@@ -98,7 +87,6 @@ pub fn table_of<T, const COLUMNS: usize>(
 pub fn regressions(moved: &[Regression]) -> FactTable {
     let columns = ["build", "since", "factor", "before", "now", "with it changed", "extra GiB·h"];
     table_of(columns, moved, |one| {
-        let factor = if one.factor > 1.0 { Worse } else { Better };
         [
             Text(one.key.clone()),
             Attempt(
@@ -106,7 +94,7 @@ pub fn regressions(moved: &[Regression]) -> FactTable {
                 one.attempt.clone(),
                 moved_over_words(one),
             ),
-            factor(figures::times(one.factor)),
+            Number(figures::times(one.factor)),
             Number(bytes(one.before_bytes)),
             Number(bytes(one.now_bytes)),
             Text(match (one.changed.as_str(), one.kind()) {

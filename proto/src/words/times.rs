@@ -21,13 +21,6 @@ pub fn date_time(unix_ms: u64) -> String {
     text.get(..16).map_or_else(|| text.clone(), |minutes| minutes.replace('T', " "))
 }
 
-/// Formats a date as `2026-11-21`; a dash for a time after [`LAST_UNIX_MS`].
-#[must_use]
-pub fn date(unix_ms: u64) -> String {
-    let text = rfc3339(unix_ms);
-    text.get(..10).map_or_else(|| text.clone(), str::to_owned)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -35,11 +28,8 @@ mod tests {
     #[test]
     fn times_that_no_calendar_has_are_a_dash() {
         let ms = 1_763_715_907_000;
-        assert_eq!(
-            [date_time(ms), date(ms), rfc3339(ms)],
-            ["2025-11-21 09:05", "2025-11-21", "2025-11-21T09:05:07Z"]
-        );
-        assert_eq!([date_time(u64::MAX), date(u64::MAX)], ["-", "-"]);
+        assert_eq!([date_time(ms), rfc3339(ms)], ["2025-11-21 09:05", "2025-11-21T09:05:07Z"]);
+        assert_eq!(date_time(u64::MAX), "-");
         assert_eq!(rfc3339(LAST_UNIX_MS), "9999-12-31T23:59:59Z");
     }
 }

@@ -122,7 +122,7 @@ fn main() -> Any<ExitCode> {
         [what, number, dir] if what == "make" => {
             let (number, long) =
                 number.strip_suffix(LONG).map_or((&**number, false), |number| (number, true));
-            runtime.block_on(make(Path::new(dir), number.parse()?, 1000, long))?;
+            runtime.block_on(make(Path::new(dir), number.parse()?, long))?;
         }
         [what, dir] if what == "open" => runtime.block_on(open(Path::new(dir)))?,
         [what, dir] if what == "walk" => walk(Path::new(dir))?,

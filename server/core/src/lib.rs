@@ -1,7 +1,7 @@
 //! The rules of the server: how much a build needs, and whether a failed one should be retried.
 //!
-//! Everything here depends on its arguments alone: no clock, no files, no network, no async. So tests can replay it, and `replay` and
-//! `simulate` run the same code as the server. Locks for shared state are here too ([`shared_history`], [`stats`]); no code waits for
+//! Everything here depends on its arguments alone: no clock, no files, no network, no async. So tests can replay it, and the
+//! command `replay` runs the same code as the server. Locks for shared state are here too ([`shared_history`], [`stats`]); no code waits for
 //! anything while it holds one.
 //!
 //! | module | content |

@@ -9,7 +9,6 @@
 //! | [`savings`] | what jobs should request, and what that saves, as a table |
 //! | [`running`] | the attempts that run now |
 //! | [`settings`] | the settings in force |
-//! | [`report`] | the file that `plimsoll report` writes |
 //! | [`trouble`] | the error page |
 //! | [`assets`] | the stylesheet, the script and the icon of all pages |
 //!
@@ -30,7 +29,6 @@ pub mod overview;
 pub mod package;
 pub mod packages;
 mod page;
-pub mod report;
 pub mod running;
 pub mod savings;
 pub mod settings;

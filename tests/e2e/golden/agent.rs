@@ -58,7 +58,6 @@ const ASKED: [(&str, &[&str]); 7] = [
             "stats --by cause",
             "stats --since 2025-03-03 --until 2025-03-06 --step 1d",
             "stats --package never-seen",
-            "report --since 2025-03-03 --until 2025-03-10",
             "recommend --since 2025-03-03 --until 2025-03-10",
         ],
     ),

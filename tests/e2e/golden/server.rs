@@ -68,9 +68,6 @@ const RUN: [(&str, &[&str]); 5] = [
         &[
             "replay builds.csv",
             "replay builds.csv --policy plimsoll,max-seen --by-package --warmup 90%",
-            "simulate --nodes 16x64GiB:8,64x256GiB --memory 4GiB builds.csv",
-            "simulate --nodes 16x64GiB builds.csv",
-            "size --builds-per-day 5000 --mean-minutes 20",
             "classify failures.jsonl",
             "rules test pools.toml --key package=llvm",
             "rules test pools.toml --key package=zlib",

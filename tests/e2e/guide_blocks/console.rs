@@ -19,7 +19,7 @@ use super::{
 use crate::{guide_dir::GuideDir, tools::repository};
 
 /// Words of a command line that make the server do something else than to serve.
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 13] = [
     "--print-config",
     "backup",
     "completions",
@@ -32,8 +32,6 @@ const COMMANDS: [&str; 15] = [
     "replay",
     "restore",
     "rules",
-    "simulate",
-    "size",
     "verify",
 ];
 

@@ -7,9 +7,8 @@ use plimsoll_tests::{Answer, Programs, Server};
 use crate::{access::tokens, guide_dir::GuideDir, tools::repository};
 
 /// Files in the directory: name and text.
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 10] = [
     ("wrong.csv", "package,wall_ms,peak_bytes\nzlib,1000,2000000\nzlib,soon,3\n"),
-    ("no_cpu.csv", "package,wall_ms,peak_bytes,requested_bytes,start_ms\nzlib,1000,2000000,4000000,1000\n"),
     ("hook-secret", "right\n"),
     ("reader-token", "reader-secret\n"),
     ("typo.toml", "grpc_liste = \"127.0.0.1:7410\"\n"),

@@ -132,7 +132,7 @@ fn null_where_not_known(terminal: &Value, api: &Value) {
     }
 }
 
-/// The sums in words: terminal, page, report.
+/// The sums in words: terminal, page.
 fn shown(site: &Numbers, totals: &StatsTotals) {
     let used = figures::percent(sums::memory_used_share(totals).unwrap());
     let wasted = figures::gib_hours(totals.memory_wasted_gib_hours);
@@ -150,18 +150,6 @@ fn shown(site: &Numbers, totals: &StatsTotals) {
     let page = site.page("/?range=all");
     has(&page, &shared, "page");
     has(&page, &[left_out.replacen("left", "Left", 1), wasted], "page");
-    for format in ["text", "html"] {
-        let report = site.output_of(&["report", "-o", format]);
-        let parts = [
-            totals.memory_asked_gib_hours,
-            totals.memory_used_of_asked_gib_hours,
-            totals.memory_wasted_gib_hours,
-        ];
-        has(&report, &parts.map(figures::amount), format);
-    }
-    let report = site.agent.json(&["report"]);
-    let stats = site.agent.json(&["stats"]);
-    same_numbers(&stats["totals"], &report["now"]);
 }
 
 /// The sums as counters, over the attempts whose end is known: one that was lost is counted when no more can be heard of it.

@@ -20,8 +20,6 @@ mod numbers;
 pub(crate) mod outlook;
 #[cfg(all(test, feature = "people"))]
 mod recorded;
-#[cfg(feature = "people")]
-pub mod report;
 mod shell;
 #[cfg(feature = "people")]
 mod terminal_style;

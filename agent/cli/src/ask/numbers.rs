@@ -16,15 +16,6 @@ pub(super) fn width_words(ms: u64) -> String {
     fitting.map_or_else(|| format!("{ms} ms"), |(name, unit)| format!("{} {name}", ms / unit))
 }
 
-/// A length of time, rounded: `7 d`, `36 h`, `5 min`.
-pub(super) fn length_words(ms: u64) -> String {
-    match ms / 60_000 {
-        minutes @ 0..120 => format!("{minutes} min"),
-        minutes @ 120..2880 => format!("{} h", (minutes + 30) / 60),
-        minutes => format!("{} d", (minutes + 720) / 1440),
-    }
-}
-
 /// Draws values as a line of at most `width` blocks. A value of `top` (or the largest value, if that is more) has full height.
 pub(super) fn sparkline(values: &[u64], width: usize, top: Option<u64>) -> String {
     draw_curve(values, top.unwrap_or(0), width, true)
@@ -54,7 +45,6 @@ mod tests {
 
     #[test]
     fn lengths_of_time_are_shown_in_the_largest_unit_that_fits() {
-        assert_eq!([600_000, 86_400_000, 604_799_999].map(length_words), ["10 min", "24 h", "7 d"]);
         assert_eq!([86_400_000, 5_400_000, 1500].map(width_words), ["1 d", "90 min", "1500 ms"]);
     }
 }

@@ -58,7 +58,6 @@ mod tests {
             "show x",
             "verdict undo x",
             "watch",
-            "report",
             "recommend",
             "gitlab-ci -- true",
         ];

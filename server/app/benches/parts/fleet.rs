@@ -13,8 +13,8 @@ use super::mix::mix;
 
 pub(crate) type Any<T> = Result<T, Box<dyn Error>>;
 
-/// Start of the first attempt.
-pub(crate) const START_UNIX_MS: u64 = 1_700_000_000_000;
+/// Start of the first attempt, milliseconds since 1970; each starts a second after the one before.
+const START_UNIX_MS: u64 = 1_700_000_000_000;
 const KEYS: u64 = 20_000;
 
 /// One of so many keys as Spack's CI has them.
@@ -35,7 +35,7 @@ fn key(n: u64) -> Key {
     }
 }
 
-fn summary(n: u64, apart_ms: u64) -> Any<Summary> {
+fn summary(n: u64) -> Any<Summary> {
     let random = mix(n ^ 0xabcd);
     let need = Bytes((100 << 20) + random % (4000 << 20));
     let key = Key {
@@ -53,7 +53,7 @@ fn summary(n: u64, apart_ms: u64) -> Any<Summary> {
             cpu_request: Some(Cores(4.0)),
             cpu_limit: None,
         },
-        started_unix_ms: START_UNIX_MS + n * apart_ms,
+        started_unix_ms: START_UNIX_MS + n * 1000,
         opening: OpeningRecord { pool: format!("pool-{}", random >> 40 & 3), ..OpeningRecord::default() },
         wall: Millis(60_000 + random % 600_000),
         cpu: CpuMicros(random % 4_000_000_000),
@@ -94,12 +94,12 @@ fn lengthen(summary: Summary, n: u64) -> Any<Summary> {
     Ok(Summary { key, attempt: id(n)?, number: 2, retries: Some(id(n.saturating_sub(1))?), ..summary })
 }
 
-/// A store with so many attempts, each of which starts so long after the one before; with long names if asked to.
-pub(crate) async fn make(dir: &Path, number: u64, apart_ms: u64, long: bool) -> Any<()> {
+/// A store with so many attempts; with long names if asked to.
+pub(crate) async fn make(dir: &Path, number: u64, long: bool) -> Any<()> {
     let store = Store::open(&settings(dir))?;
     let mut batch = Batch::default();
     for n in 0..number {
-        let plain = summary(n, apart_ms)?;
+        let plain = summary(n)?;
         store::put(&mut batch, &if long { lengthen(plain, n)? } else { plain })?;
         // half a commit: no record of these has two parts more than that
         if batch.writes.len() >= BATCH_OPERATIONS / 2 {

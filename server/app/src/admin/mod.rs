@@ -20,8 +20,6 @@ mod replay;
 mod restore;
 mod rules;
 mod shell;
-mod simulate;
-mod size;
 mod target;
 mod tasks;
 mod terminal;
@@ -82,10 +80,6 @@ pub enum Command {
     Doctor(doctor::Doctor),
     /// Runs the predictor and the rules of others over recorded history, and reports the memory that each would have reserved beyond the needs.
     Replay(replay::Replay),
-    /// Packs a day of recorded history on nodes, with the sizes of several policies, and tells nodes, waits and money.
-    Simulate(simulate::Simulate),
-    /// Tells what CPU, memory, disk and network a server needs for a number of builds.
-    Size(size::Size),
     /// Adds recorded history to the data directory of a stopped server.
     Import(import::Import),
     /// Judges recorded failures, and needs no server for it.
@@ -131,8 +125,6 @@ impl Command {
             Self::Init(init) => init.run(config),
             Self::Doctor(doctor) => doctor.run(config),
             Self::Replay(replay) => replay.run(config),
-            Self::Simulate(simulate) => simulate.run(config),
-            Self::Size(size) => size.run(config),
             Self::Import(import) => import.run(config),
             Self::Classify(classify) => classify.run(config),
             Self::Rules(rules) => rules.run(config),

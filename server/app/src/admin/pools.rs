@@ -1,10 +1,8 @@
 //! `plimsoll-server pools`: what follows from the pools file for other systems. Needs no server.
 
 mod capacity;
-mod list;
 mod suggest;
 
-pub(super) use self::list::PowerfulListArgs;
 use clap::{Args, Subcommand};
 
 use super::line::examples_text;

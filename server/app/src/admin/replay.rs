@@ -59,7 +59,7 @@ fn parse_price(text: &str) -> Result<f64, String> {
     }
 }
 
-pub(super) fn parse_warmup(text: &str) -> Result<f64, String> {
+fn parse_warmup(text: &str) -> Result<f64, String> {
     let (digits, unit) = text.strip_suffix('%').map_or((text, 1.0), |digits| (digits, 0.01));
     match digits.parse::<f64>() {
         Ok(number) if (0.0..1.0).contains(&(number * unit)) => Ok(number * unit),
@@ -130,7 +130,7 @@ impl Replay {
 }
 
 /// Names the rows that were not replayed, with the reason.
-pub(super) fn print_skipped_rows(tape: &ReplayTape) {
+fn print_skipped_rows(tape: &ReplayTape) {
     if tape.skipped > 0 {
         print_note(format_args!(
             "{} left out: failed for another reason than memory",
@@ -143,7 +143,7 @@ pub(super) fn print_skipped_rows(tape: &ReplayTape) {
 }
 
 /// The policies with these names.
-pub(super) fn policies_named(names: &[String]) -> anyhow::Result<Vec<PolicyKind>> {
+fn policies_named(names: &[String]) -> anyhow::Result<Vec<PolicyKind>> {
     if names.iter().any(|name| name == "all") {
         return Ok(PolicyKind::ALL.to_vec());
     }

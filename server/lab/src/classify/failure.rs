@@ -8,11 +8,6 @@ use plimsoll_core::domain::{
 use plimsoll_proto::{limits, log_excerpt::LogExcerpt};
 use serde::{Deserialize, Deserializer, de};
 
-use super::shortened::ShorteningReader;
-
-/// Longest text of a line of the input file that is read whole, bytes; the rules for logs read fewer.
-pub(super) const LOG_TAIL_BYTES: usize = 128 << 10;
-
 /// The fields of a line of the input file. Other fields of the line are ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -39,12 +34,15 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Reads one line of JSON; `None` if it is empty.
-    pub(super) fn read(line: &mut ShorteningReader<'_>) -> Result<Option<Self>, String> {
+    /// Reads one line of JSON; bytes that are not UTF-8 are replaced. `None` if the line is empty.
+    pub(super) fn parse(line: &[u8]) -> Result<Option<Self>, String> {
+        let text = String::from_utf8_lossy(line);
+        // some programs begin a file with a byte order mark
+        let text = text.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '\u{feff}');
         let fault = |what: String| format!("is no recorded failure: {what}");
-        match line.first().map_err(|error| fault(error.to_string()))? {
+        match text.as_bytes().first() {
             None => Ok(None),
-            Some(b'{') => serde_json::from_reader(line).map(Some).map_err(|error| fault(error.to_string())),
+            Some(b'{') => serde_json::from_str(text).map(Some).map_err(|error| fault(error.to_string())),
             Some(_) => Err(fault("it must be an object, {...}".to_owned())),
         }
     }
@@ -220,8 +218,8 @@ impl<'de> de::Visitor<'de> for TailVisitor {
 mod tests {
     use super::*;
 
-    fn parse(mut line: &[u8]) -> Result<Failure, String> {
-        Failure::read(&mut ShorteningReader::new(&mut line, LOG_TAIL_BYTES)).map(Option::unwrap)
+    fn parse(line: &[u8]) -> Result<Failure, String> {
+        Failure::parse(line).map(Option::unwrap)
     }
 
     #[test]

@@ -7,10 +7,10 @@ use std::{
 
 use plimsoll_proto::unpack::unpacked;
 
-use super::{
-    failure::{Failure, LOG_TAIL_BYTES},
-    shortened::ShorteningReader,
-};
+use super::failure::Failure;
+
+/// Longest line that is read, bytes. It bounds the memory, and is many times the log that a server takes, even if each of its bytes is escaped.
+const LONGEST_LINE: u64 = 32 << 20;
 
 /// One line of the input file.
 #[derive(Debug)]
@@ -40,14 +40,19 @@ impl InputLines {
     }
 
     fn read(&mut self) -> io::Result<Option<InputLine>> {
-        while !self.from.fill_buf()?.is_empty() {
+        let mut line = Vec::new();
+        while self.from.by_ref().take(LONGEST_LINE + 1).read_until(b'\n', &mut line)? > 0 {
             self.number += 1;
-            let mut line = ShorteningReader::new(&mut *self.from, LOG_TAIL_BYTES);
-            let failure = Failure::read(&mut line);
-            let length = line.skip()?;
-            if let Some(failure) = length.and(failure).transpose() {
+            let failure = if line.len() as u64 > LONGEST_LINE && !line.ends_with(b"\n") {
+                self.from.skip_until(b'\n')?;
+                Err(format!("is longer than {} MiB; the end of the log is enough", LONGEST_LINE >> 20))
+            } else {
+                Failure::parse(&line)
+            };
+            if let Some(failure) = failure.transpose() {
                 return Ok(Some(InputLine { number: self.number, failure }));
             }
+            line.clear();
         }
         Ok(None)
     }
@@ -79,6 +84,16 @@ mod tests {
         for bytes in [plain, packed.finish().unwrap()] {
             let named = |id: &str| Some(id.to_owned());
             assert_eq!(lines(&bytes), [(1, named("one")), (4, named("two")), (5, None), (6, named("three"))]);
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_costs_itself() {
+        let longest = usize::try_from(LONGEST_LINE).unwrap();
+        for bytes in [longest + 1, 2 * longest] {
+            let log = format!("{{\"log_tail\":\"{:x<1$}\"}}", "", bytes - r#"{"log_tail":""}"#.len());
+            let read = lines(format!("{log}\n{{\"id\":\"next\"}}\n").as_bytes());
+            assert_eq!(read, [(1, None), (2, Some("next".to_owned()))], "{} bytes", log.len());
         }
     }
 

@@ -6,7 +6,6 @@
 //! | module | what it does |
 //! |---|---|
 //! | `lines` | the lines of a file, plain or gzip |
-//! | `shortened` | one line, with its long texts cut down |
 //! | `failure` | turns a line into evidence |
 //! | `judged` | the verdict on it, as it is written |
 
@@ -15,7 +14,6 @@ mod judged;
 mod lines;
 #[cfg(test)]
 mod lost_say;
-mod shortened;
 
 pub use failure::Failure;
 pub use judged::{ClassifyTerms, JudgedLine, JudgedRoot, UnreadableLine, judge};

@@ -11,7 +11,7 @@ use super::{
 
 named_enum! {
     /// A policy by name.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum PolicyKind {
         /// The request of this server's Predict.
         Plimsoll => "plimsoll",
@@ -41,18 +41,8 @@ named_enum! {
 
 impl PolicyKind {
     /// Whether the policy knows the need before the build starts.
-    pub(crate) fn foresees(self) -> bool {
+    pub(super) fn foresees(self) -> bool {
         self == Self::Oracle
-    }
-
-    /// Whether the policy predicts the time of a build.
-    pub fn predicts_time(self) -> bool {
-        matches!(self, Self::Plimsoll | Self::PlimsollLimit | Self::PlimsollPod)
-    }
-
-    /// Whether the policy's limits are higher than its requests.
-    pub(crate) fn has_limits(self) -> bool {
-        self == Self::PlimsollPod
     }
 
     /// Range of the policy's one setting (its knob): the price of a failure for our predictor, a factor on the
@@ -66,7 +56,7 @@ impl PolicyKind {
     }
 
     /// Creates the policy with this value of its setting; with `None`, as its authors define it.
-    pub fn make(self, knob: Option<f64>, settings: &Settings) -> Box<dyn SizingPolicy> {
+    pub(super) fn make(self, knob: Option<f64>, settings: &Settings) -> Box<dyn SizingPolicy> {
         let default = settings.memory_request.as_f64();
         let ours = |in_force| {
             // without a value for the knob, use the price of a failure in the settings

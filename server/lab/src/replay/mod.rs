@@ -37,8 +37,7 @@ mod walk;
 
 pub use gain::{GainThreshold, threshold as gain_threshold};
 pub use kind::PolicyKind;
-pub use policy::{FinishedBuild, MemorySizes, PolicyQuestion, SizingPolicy};
 pub use report::{json, packages_table, text};
 pub use stdio::serve as serve_stdio;
-pub use tape::{ReplayTape, TapeRow};
+pub use tape::ReplayTape;
 pub use tune::{FailureTarget, TuneGoal, run};

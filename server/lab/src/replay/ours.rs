@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use plimsoll_core::{
     domain::{
-        AttemptId, Bytes, Cores, CpuMicros, History, Millis, OpeningRecord, Outcome, Prediction, Resources,
-        Summary,
+        AttemptId, Bytes, Cores, CpuMicros, History, Millis, OpeningRecord, Outcome, Resources, Summary,
     },
     predict::{self, Settings},
 };
 
-use super::policy::{FinishedBuild, MemorySizes, PolicyPlan, PolicyQuestion, SizingPolicy};
+use super::policy::{FinishedBuild, MemorySizes, PolicyQuestion, SizingPolicy};
 
 /// Most attempts to predict from; the server's default.
 const HISTORY_ATTEMPTS: usize = 1_000_000;
@@ -42,16 +41,6 @@ impl PlimsollPolicy {
         Self { history: History::new(HISTORY_ATTEMPTS), settings, in_force, newest_end_ms: 0 }
     }
 
-    fn chosen_sizes(&self, predicted: &Prediction) -> MemorySizes {
-        let [request, limit] =
-            [&predicted.memory_request, &predicted.memory_limit].map(|size| Bytes(size.value).as_f64());
-        match self.in_force {
-            SizesInForce::Request => MemorySizes::of(request),
-            SizesInForce::Limit => MemorySizes::of(limit),
-            SizesInForce::Both => MemorySizes { request, limit: limit.max(request) },
-        }
-    }
-
     /// The settings for one prediction. If the build has a preset it is the default size, as a real caller
     /// would send it.
     fn settings(&self, ask: &PolicyQuestion) -> Settings {
@@ -69,15 +58,13 @@ impl SizingPolicy for PlimsollPolicy {
     }
 
     fn sizes(&mut self, ask: &PolicyQuestion) -> MemorySizes {
-        self.chosen_sizes(&predict::predict(&self.history, &ask.key, &self.settings(ask)))
-    }
-
-    fn plan(&mut self, ask: &PolicyQuestion) -> PolicyPlan {
         let predicted = predict::predict(&self.history, &ask.key, &self.settings(ask));
-        PolicyPlan {
-            memory: self.chosen_sizes(&predicted),
-            milli: Some(predicted.cpu_request.value),
-            wall_p95: Some(Millis(predicted.wall_p95.value)),
+        let [request, limit] =
+            [&predicted.memory_request, &predicted.memory_limit].map(|size| Bytes(size.value).as_f64());
+        match self.in_force {
+            SizesInForce::Request => MemorySizes::of(request),
+            SizesInForce::Limit => MemorySizes::of(limit),
+            SizesInForce::Both => MemorySizes { request, limit: limit.max(request) },
         }
     }
 

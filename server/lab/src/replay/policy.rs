@@ -1,81 +1,65 @@
 //! The interface that all policies implement.
 
-use plimsoll_core::domain::{Key, Millis};
+use plimsoll_core::domain::Key;
 
 /// What a policy gets before an attempt starts.
 #[derive(Debug, Clone)]
-pub struct PolicyQuestion {
+pub(super) struct PolicyQuestion {
     /// Key of the build.
-    pub key: Key,
+    pub(super) key: Key,
     /// Number of the workload: equal for keys that differ only in the version and the hints, which other policies treat as one workload.
-    pub(crate) workload: u64,
+    pub(super) workload: u64,
     /// The memory request in the recorded history, bytes.
-    pub preset: Option<f64>,
+    pub(super) preset: Option<f64>,
     /// Start of the build, milliseconds since 1970; 0 if unknown.
-    pub start_ms: f64,
+    pub(super) start_ms: f64,
     /// The need of the build, for a policy that may know it; NaN for all others.
-    pub need: f64,
+    pub(super) need: f64,
 }
 
 /// What a policy gets when an attempt has ended.
 #[derive(Debug, Clone, Copy)]
-pub struct FinishedBuild {
+pub(super) struct FinishedBuild {
     /// Number of the row in the file.
-    pub number: u64,
+    pub(super) number: u64,
     /// Highest need, bytes; for a build that was stopped, its memory when it was stopped.
-    pub peak: f64,
+    pub(super) peak: f64,
     /// Mean need, bytes; 0 if unknown.
-    pub mean: f64,
+    pub(super) mean: f64,
     /// Wall time, milliseconds.
-    pub wall_ms: f64,
+    pub(super) wall_ms: f64,
     /// CPU time, microseconds.
-    pub cpu_usec: u64,
+    pub(super) cpu_usec: u64,
     /// Whether the build was stopped for lack of memory, so that it needs more than `peak`.
-    pub stopped: bool,
+    pub(super) stopped: bool,
     /// Whether the row is untrusted, so that it must not lower the size of another build.
-    pub untrusted: bool,
+    pub(super) untrusted: bool,
 }
 
 /// Memory of one try, bytes. For most policies the request and the limit are equal.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct MemorySizes {
+pub(super) struct MemorySizes {
     /// Memory that the node reserves for the build.
-    pub request: f64,
+    pub(super) request: f64,
     /// Memory at which the build is stopped; never below the request.
-    pub limit: f64,
+    pub(super) limit: f64,
 }
 
 impl MemorySizes {
     /// Uses the same size as request and limit.
-    pub fn of(size: f64) -> Self {
+    pub(super) fn of(size: f64) -> Self {
         Self { request: size, limit: size }
     }
 }
 
-/// The answer of a policy before the first try of a build.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PolicyPlan {
-    /// Memory sizes that the policy chooses.
-    pub memory: MemorySizes,
-    /// CPU request in thousandths of a core; `None` if the policy does not predict CPU.
-    pub milli: Option<u64>,
-    /// Wall time that covers 95 % of the attempts; `None` if the policy does not predict time.
-    pub wall_p95: Option<Millis>,
-}
-
 /// A policy: a rule that chooses sizes, in bytes.
-pub trait SizingPolicy {
+pub(super) trait SizingPolicy {
     /// The size for the first try.
     fn size(&mut self, ask: &PolicyQuestion) -> f64;
 
     /// Request and limit for the first try. By default both are [`Self::size`].
     fn sizes(&mut self, ask: &PolicyQuestion) -> MemorySizes {
         MemorySizes::of(self.size(ask))
-    }
-
-    /// All predictions for the first try.
-    fn plan(&mut self, ask: &PolicyQuestion) -> PolicyPlan {
-        PolicyPlan { memory: self.sizes(ask), milli: None, wall_p95: None }
     }
 
     /// The size for the next try, as request and limit, after `failed` bytes were too little. If it is not

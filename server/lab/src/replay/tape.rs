@@ -5,30 +5,28 @@ use std::{
     hash::{Hash as _, Hasher as _},
 };
 
-use plimsoll_core::domain::{Bytes, Cores, CpuMicros, Hints, Key, Millis, Outcome};
+use plimsoll_core::domain::{Bytes, CpuMicros, Hints, Key, Millis, Outcome};
 
 use super::policy::{FinishedBuild, PolicyQuestion};
 use crate::import::{FileError, Reader, Record, Refusals};
 
-/// One attempt of the file. It takes 104 bytes, so ten million rows take 1 GB, plus each key once.
+/// One attempt of the file. It takes 96 bytes, so ten million rows take 1 GB, plus each key once.
 #[derive(Debug, Clone, Copy)]
-pub struct TapeRow {
+pub(super) struct TapeRow {
     key: usize,
     hints: Hints,
     preset: Option<Bytes>,
-    /// CPU request in thousandths of a core; 0 if unknown.
-    pub(crate) milli_asked: u32,
     /// Start of the attempt, milliseconds since 1970.
-    pub start_ms: u64,
+    pub(super) start_ms: u64,
     /// Wall time of the attempt.
-    pub wall: Millis,
+    pub(super) wall: Millis,
     /// Highest need; for an attempt that was stopped for lack of memory, its memory until then.
-    pub peak: Bytes,
+    pub(super) peak: Bytes,
     mean: Bytes,
     /// CPU time; 0 if unknown.
-    pub(crate) cpu: CpuMicros,
+    cpu: CpuMicros,
     /// Whether the attempt was stopped for lack of memory.
-    pub stopped: bool,
+    pub(super) stopped: bool,
     untrusted: bool,
     /// Position in the file. Rows of the same time are sorted by it, because a stable sort would need more
     /// memory.
@@ -41,13 +39,11 @@ pub struct ReplayTape {
     keys: Vec<(Key, u64)>,
     key_numbers: HashMap<u64, Vec<usize>>,
     /// The rows, in order of time.
-    pub rows: Vec<TapeRow>,
+    pub(super) rows: Vec<TapeRow>,
     /// Whether the file has times; without them, each attempt ends before the next one starts.
-    pub timed: bool,
+    pub(super) timed: bool,
     /// Whether any row has a memory request.
     pub has_presets: bool,
-    /// Number of rows without CPU time.
-    pub without_cpu: u64,
     /// Number of rows that failed for another reason than memory. They are left out, because they do not show
     /// the need.
     pub skipped: u64,
@@ -82,15 +78,11 @@ impl ReplayTape {
         let hints = summary.key.hints;
         let preset = summary.resources.memory_request;
         self.has_presets |= preset.is_some();
-        self.without_cpu += u64::from(summary.cpu.0 == 0);
-        let asked = summary.resources.cpu_request.or_else(|| hints.build_jobs.map(|jobs| Cores(jobs.into())));
-        let milli_asked = asked.map_or(0, |cores| plimsoll_proto::quantity::rounded_millicores(cores.0));
         let key = self.number_of(Key { hints: Hints::default(), ..summary.key });
         self.rows.push(TapeRow {
             key,
             hints,
             preset,
-            milli_asked: u32::try_from(milli_asked).unwrap_or(u32::MAX),
             start_ms: summary.started_unix_ms,
             wall: summary.wall,
             peak: summary.need_peak,
@@ -123,17 +115,9 @@ impl ReplayTape {
         self.has_presets = true;
     }
 
-    /// Sets start times if the file has none: `per_hour` attempts start in an hour, at equal intervals.
-    pub fn add_start_times(&mut self, per_hour: f64) {
-        for (row, number) in self.rows.iter_mut().zip(0_u64..) {
-            row.start_ms = Millis::from_f64(Millis(number).as_f64() * 3_600_000.0 / per_hour).0;
-        }
-        self.timed = true;
-    }
-
     /// What a policy gets about a row: the question before the attempt starts, and the measurements after it
     /// has ended.
-    pub fn ask(&self, number: usize, row: &TapeRow) -> (PolicyQuestion, FinishedBuild) {
+    pub(super) fn ask(&self, number: usize, row: &TapeRow) -> (PolicyQuestion, FinishedBuild) {
         let (key, workload) = self.keys.get(row.key).cloned().unwrap_or_default();
         let ask = PolicyQuestion {
             key: Key { hints: row.hints, ..key },

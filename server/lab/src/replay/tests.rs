@@ -88,7 +88,7 @@ fn rows_of_the_same_time_keep_the_order_of_the_file() {
     }
     let peaks: Vec<u64> = tape(&text).rows.iter().map(|row| row.peak.0 - 1_000_000).collect();
     assert_eq!(peaks, (1..1000).step_by(2).chain((0..1000).step_by(2)).collect::<Vec<_>>());
-    assert!(size_of::<TapeRow>() <= 104, "{} bytes a row", size_of::<TapeRow>());
+    assert!(size_of::<tape::TapeRow>() <= 96, "{} bytes a row", size_of::<tape::TapeRow>());
 }
 
 #[test]

@@ -25,10 +25,6 @@ pub(super) struct RecordedRun {
     pub(super) cpu: Millis,
     /// Pool in which the attempt ran; empty if that is not known.
     pub(super) pool: String,
-    /// Index of the attempt's `owner/project/arch/package` in [`BuildGroup::names`].
-    pub(super) name: usize,
-    /// When the attempt started, milliseconds since 1970; 0 if that is not known.
-    pub(super) start_ms: u64,
 }
 
 /// The attempts of one package of a project on one architecture.
@@ -59,8 +55,6 @@ pub struct RecordedBuilds {
     pub groups: Vec<BuildGroup>,
     /// Rows that were refused.
     pub refusals: Refusals,
-    /// Whether the file has times of the attempts.
-    pub timed: bool,
 }
 
 impl RecordedBuilds {
@@ -88,11 +82,10 @@ impl RecordedBuilds {
             let group = groups.entry(name).or_default();
             group.builds += 1;
             group.archs.insert(summary.key.arch.clone());
-            let name = group.names.iter().position(|name| *name == whole).unwrap_or(group.names.len());
-            if name == group.names.len() {
+            if !group.names.contains(&whole) {
                 group.names.push(whole);
             }
-            group.runs.extend(run(&summary, name));
+            group.runs.extend(run(&summary));
         }
         let months = Millis(span.1.saturating_sub(span.0).max(DAY_MS)).as_f64() / Millis(MONTH_MS).as_f64();
         let finished = groups.into_iter().map(|((owner_project, family, package), group)| BuildGroup {
@@ -102,13 +95,13 @@ impl RecordedBuilds {
             per_month: timed.then(|| f64::from(group.builds) / months),
             ..group
         });
-        Ok(Self { groups: finished.collect(), refusals: reader.refusals, timed })
+        Ok(Self { groups: finished.collect(), refusals: reader.refusals })
     }
 }
 
 /// What an attempt shows about build time; `None` if it did not succeed, or did its work elsewhere
 /// or not at all.
-fn run(summary: &Summary, name: usize) -> Option<RecordedRun> {
+fn run(summary: &Summary) -> Option<RecordedRun> {
     let is_whole =
         summary.outcome == Outcome::Succeeded && !summary.unneeded && summary.offloaded_to.is_empty();
     let Key { hints, .. } = &summary.key;
@@ -117,7 +110,5 @@ fn run(summary: &Summary, name: usize) -> Option<RecordedRun> {
         wall: summary.wall,
         cpu: Millis(summary.cpu.0 / 1000),
         pool: summary.opening.pool.clone(),
-        name,
-        start_ms: summary.started_unix_ms,
     })
 }

@@ -10,7 +10,6 @@
 
 mod groups;
 mod list;
-mod queue;
 mod report;
 mod speed;
 #[cfg(test)]
@@ -21,17 +20,15 @@ use plimsoll_core::{
     placement::{CoprTable, Pool, ResourceNeeds},
 };
 
-use self::speed::GroupSpeed;
 pub use groups::{BuildGroup, RecordedBuilds};
 pub use list::new_list;
-pub use queue::{ListEffect, effect, effect_json, effect_text};
 pub use report::{json, text};
 pub use speed::{BuilderTimes, SpeedBasis};
 
 /// Fewest attempts of a package that are enough for a suggestion.
 pub const MIN_SUCCESSFUL_BUILDS: u64 = plimsoll_core::recommend::MIN_ATTEMPTS_FOR_PROPOSAL;
 
-/// A pool of builders as far as a suggestion needs it: each build has a builder of its own.
+/// A pool of builders, as far as a suggestion needs it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Builder {
     /// Name of the pool.
@@ -42,8 +39,6 @@ pub struct Builder {
     pub price_hour: f64,
     /// Architecture as `uname -m` names it; empty: any.
     pub arch: String,
-    /// How many builders may run at once; `None`: any number.
-    pub at_once: Option<u32>,
 }
 
 impl Builder {
@@ -63,7 +58,6 @@ impl Builder {
             cores: jobs,
             price_hour: pool.price.of(&whole),
             arch: pool.arch.clone(),
-            at_once: pool.at_once,
         })
     }
 }
@@ -157,7 +151,7 @@ pub fn suggest<'g>(
         if !terms.can_run(group.family) {
             return Suggestion { group, listed, times: None, verdict: ListVerdict::OtherArch };
         }
-        let times = GroupSpeed::of(group, terms).times;
+        let times = speed::times_of(group, terms);
         let verdict = match times.map(|times| profits(&times, terms)) {
             None => ListVerdict::Unknown,
             Some(true) if listed => ListVerdict::Keep,

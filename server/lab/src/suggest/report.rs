@@ -6,7 +6,6 @@ use plimsoll_core::placement::CoprTable;
 use plimsoll_proto::figures::counted;
 
 use super::{BuilderTimes, ListVerdict, MIN_SUCCESSFUL_BUILDS, SuggestTerms, Suggestion};
-use crate::simulate::aligned;
 
 /// The sections of the text, in their order, with their headings.
 const LIST_SECTIONS: [(ListVerdict, &str); 3] = [
@@ -76,6 +75,23 @@ pub fn text(all: &[Suggestion<'_>], terms: &SuggestTerms, currency: &str) -> Str
     if others > 0 {
         let others = counted(u64::try_from(others).unwrap_or(u64::MAX), "package");
         let _written = writeln!(text, "Left out, of another architecture than {}: {others}.", terms.arch());
+    }
+    text
+}
+
+/// The cells as lines: the first column is aligned left, the others right.
+fn aligned(rows: &[Vec<String>]) -> String {
+    let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..rows.first().map_or(0, Vec::len)).filter_map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let _written = match at {
+                0 => write!(text, "{cell:<width$}"),
+                _ => write!(text, "  {cell:>width$}"),
+            };
+        }
+        text.push('\n');
     }
     text
 }

@@ -80,52 +80,12 @@ impl TimeParts {
     }
 }
 
-/// How the time of a group's builds depends on the builder, computed once for all its attempts.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct GroupSpeed<'t> {
-    /// `None` if fewer than [`MIN_SUCCESSFUL_BUILDS`] attempts succeeded, or nothing shows how their time depends on the cores.
-    pub(super) times: Option<BuilderTimes>,
-    parts: Option<TimeParts>,
-    terms: &'t SuggestTerms,
-}
-
-impl<'t> GroupSpeed<'t> {
-    pub(super) fn of(group: &BuildGroup, terms: &'t SuggestTerms) -> Self {
-        let runs: Vec<RecordedRun> = group
-            .runs
-            .iter()
-            .map(|run| RecordedRun { jobs: jobs_at_once(run, terms), ..run.clone() })
-            .collect();
-        let known = parts_of(&runs);
-        Self { times: times(&runs, known, terms), parts: known.map(|(parts, _)| parts), terms }
-    }
-
-    /// The wall time that the recorded attempt would have on a builder `to` of one of the two pools, from the same times as the suggestion.
-    /// An attempt of neither pool and without build jobs is taken as one on a usual builder.
-    pub(super) fn moved(&self, run: &RecordedRun, to: &Builder) -> Millis {
-        if run.pool == to.name {
-            return run.wall;
-        }
-        let jobs = jobs_at_once(run, self.terms);
-        let factor = match (self.expected(&run.pool, jobs), self.expected(&to.name, to.cores)) {
-            (Some(here), Some(there)) => there / here.max(1.0),
-            _ => 1.0,
-        };
-        Millis::from_f64(run.wall.as_f64() * factor)
-    }
-
-    /// The time that an attempt with `jobs` build jobs takes in a pool, milliseconds; `None` if it is not known.
-    fn expected(&self, pool: &str, jobs: u32) -> Option<f64> {
-        let SuggestTerms { normal, powerful, .. } = self.terms;
-        match (self.times, self.parts.filter(|_| jobs > 0)) {
-            (Some(times), _) if pool == powerful.name => Some(times.powerful.as_f64()),
-            (Some(times), Some(parts)) if pool != normal.name => {
-                Some(times.normal.as_f64() * parts.at(jobs) / parts.at(normal.cores).max(1.0))
-            }
-            (Some(times), _) => Some(times.normal.as_f64()),
-            (None, parts) => parts.map(|parts| parts.at(jobs)),
-        }
-    }
+/// The median times of a group's builds on both builders; `None` if fewer than [`MIN_SUCCESSFUL_BUILDS`] attempts succeeded, or nothing shows
+/// how their time depends on the cores.
+pub(super) fn times_of(group: &BuildGroup, terms: &SuggestTerms) -> Option<BuilderTimes> {
+    let runs: Vec<RecordedRun> =
+        group.runs.iter().map(|run| RecordedRun { jobs: jobs_at_once(run, terms), ..run.clone() }).collect();
+    times(&runs, parts_of(&runs), terms)
 }
 
 /// How many build jobs of an attempt can have run at once: at most as many as its builder has cores (for another pool than the two: the

@@ -115,8 +115,8 @@ fn read(text: &str) -> RecordedBuilds {
 
 fn terms() -> SuggestTerms {
     let pools = Placement::parse(
-        "[[pool]]\nname = \"x86\"\ncores = 4\nmemory = \"16GiB\"\nprice_core_hour = 0.05\nat_once = 12\n\
-         [[pool]]\nname = \"powerful\"\ncores = 64\nmemory = \"256GiB\"\nprice_core_hour = 0.03\nat_once = 2\n",
+        "[[pool]]\nname = \"x86\"\ncores = 4\nmemory = \"16GiB\"\nprice_core_hour = 0.05\n\
+         [[pool]]\nname = \"powerful\"\ncores = 64\nmemory = \"256GiB\"\nprice_core_hour = 0.03\n",
     )
     .unwrap();
     let [normal, powerful] = ["x86", "powerful"].map(|name| Builder::of(pools.pool(name).unwrap()).unwrap());
@@ -229,36 +229,15 @@ fn patterns_for_which_python_may_take_exponential_time_are_refused() {
 }
 
 #[test]
-fn the_list_makes_long_builds_end_sooner_and_shows_its_price() {
-    let mut dice = Dice(9);
-    let packages = packages(12, &mut dice);
-    let builds = read(&history(2000, &packages, &mut dice));
-    let terms = terms();
-    let none = CoprTable::default();
-    let all = suggest(&builds, &none, TAG, &terms);
-    let list = new_list(&none, &all, TAG).unwrap();
-    let before = effect(&builds, &none, TAG, &terms);
-    let after = effect(&builds, &list, TAG, &terms);
-    assert_eq!((before.builds, before.powerful), (after.builds, 0));
-    assert!(after.powerful > 100, "{after:?}");
-    assert!(after.wait(0.95) <= before.wait(0.95), "fewer builds on the usual builders");
-    assert!(after.time(0.95) < before.time(0.95) && after.builder_hours < before.builder_hours);
-    let table = effect_text(&[("no list", before), ("suggested", after)], "EUR");
-    assert!(table.starts_with("list ") && table.contains("\nsuggested"), "{table}");
-}
-
-#[test]
 fn a_speed_up_that_was_measured_goes_before_one_that_was_worked_out() {
     let run = |pool: &str, jobs, wall: f64| groups::RecordedRun {
         jobs,
         wall: Millis::from_f64(wall * HOUR),
         cpu: Millis::from_f64(16.0 * HOUR),
         pool: pool.to_owned(),
-        name: 0,
-        start_ms: START,
     };
     let of = |runs: Vec<groups::RecordedRun>| {
-        GroupSpeed::of(&BuildGroup { runs, ..BuildGroup::default() }, &terms()).times
+        speed::times_of(&BuildGroup { runs, ..BuildGroup::default() }, &terms())
     };
     let on_normal = || (0..4).map(|_| run("x86", 4, 4.0));
     // from the CPU time: all four cores were busy, so 64 would take a quarter of an hour

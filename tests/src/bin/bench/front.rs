@@ -1,5 +1,4 @@
-//! What stands at the front: `GET /v1/allocation` as fast as it goes, and the admission webhook at a fixed rate through TLS, both
-//! over a million summaries.
+//! What stands at the front: `GET /v1/allocation` as fast as it goes, over a million summaries.
 //!
 //! The same with wrk, while this runs and says where: `wrk -t2 -c64 -d10s 'http://ADDRESS/v1/allocation?spec=...'`. A word `specs=FILE` takes
 //! the specs from a file, one a line, instead of made-up ones.
@@ -23,14 +22,9 @@ use plimsoll_tests::{
     quoted_by_python,
 };
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
     task::JoinSet,
-    time::MissedTickBehavior,
-};
-use tokio_rustls::{
-    TlsConnector,
-    rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName},
 };
 
 use crate::ROUNDS;
@@ -40,13 +34,9 @@ const BUILDS: u64 = 500;
 const TIME: Duration = Duration::from_secs(5);
 /// Of one measurement of several that take turns.
 const TURN: Duration = Duration::from_secs(2);
-/// Pods a second, and for how long.
-const PODS: u32 = 50;
-const ADMITTING: Duration = Duration::from_secs(20);
 /// Connections, and what Gantry did with as many at a million rows on two cores: requests a second, p99 and CPU a request in ms.
 const GANTRY: [(usize, f64, f64, f64); 3] =
     [(1, 282.0, 82.0, 3.6), (8, 363.0, 202.0, 3.0), (64, 366.0, 1310.0, 3.1)];
-const POD: &str = include_str!("../../../../server/app/src/ci/kubernetes/testdata/gitlab_pod.json");
 
 /// One thing that is built: the spec, taken apart.
 struct Build {
@@ -60,7 +50,6 @@ pub(crate) async fn over_a_million(
     (programs, bare): (&Programs, &BareServer),
     dir: &Path,
     specs: Option<&str>,
-    (allocation, admit): (bool, bool),
 ) -> anyhow::Result<()> {
     let builds = match specs {
         Some(file) => fs::read_to_string(file)?.lines().filter_map(build).collect(),
@@ -72,48 +61,32 @@ pub(crate) async fn over_a_million(
     let mut import = Command::new(&programs.server);
     import.env_clear().arg("--data-dir").arg(&data).arg("import").arg(&rows).stdout(Stdio::null());
     ensure!(import.stderr(Stdio::null()).status()?.success(), "the import failed");
-    let tls = certificate(dir)?;
-    let file = |name: &str| dir.join(name).display().to_string();
-    let (cert, key) = (file("tls.crt"), file("tls.key"));
-    let listen = ["--admit-listen", "127.0.0.1:0", "--admit-cert-file", &cert, "--admit-key-file", &key];
-    let options = [&listen[..], &["--admit-mode", "on", "--log", QUIET]].concat();
-    let server = Server::start_with(programs, &data, &options)?;
+    let server = Server::start_with(programs, &data, &["--log", QUIET])?;
     let resident = Usage::of(server.pid())?.resident_kib / 1024;
     println!(
         "{SUMMARIES} summaries of {} builds, {resident} MiB resident; HTTP at {}",
         builds.len(),
         server.http
     );
-    if allocation {
-        let asked = builds.iter().flat_map(asked).map(|spec| get(&format!("/v1/allocation?spec={spec}")));
-        let questions: Arc<Vec<String>> = Arc::new(asked.collect());
-        for (connections, rate, p99, cpu) in GANTRY {
-            let before = Usage::of(server.pid())?;
-            let (times, seconds) = ask(server.http, (connections, TIME), &questions).await?;
-            let used = (Usage::of(server.pid())?.cpu_ms - before.cpu_ms) as f64;
-            let (ours, per) = (times.count() as f64 / seconds, used / times.count() as f64);
-            println!(
-                "  GET /v1/allocation, {connections} connections: {ours:.0}/s, {times}, {per:.3} ms of CPU each"
-            );
-            println!(
-                "    against Gantry: {:.1} x its rate, p99 {:.0} x lower, CPU {:.0} x lower; goals 20, 50 at 64, 20",
-                ours / rate,
-                p99 / times.quantile_ms(99),
-                cpu / per
-            );
-        }
-        for connections in [8, 64] {
-            against_empty_route(&server, bare, connections, &questions).await?;
-        }
-    }
-    if admit {
-        let address = server.admission.context("no webhook")?;
+    let asked = builds.iter().flat_map(asked).map(|spec| get(&format!("/v1/allocation?spec={spec}")));
+    let questions: Arc<Vec<String>> = Arc::new(asked.collect());
+    for (connections, rate, p99, cpu) in GANTRY {
         let before = Usage::of(server.pid())?;
-        let times = admit_pods(address, &tls, &builds).await?;
-        let used = (Usage::of(server.pid())?.cpu_ms - before.cpu_ms) as f64 / times.count() as f64;
+        let (times, seconds) = ask(server.http, (connections, TIME), &questions).await?;
+        let used = (Usage::of(server.pid())?.cpu_ms - before.cpu_ms) as f64;
+        let (ours, per) = (times.count() as f64 / seconds, used / times.count() as f64);
         println!(
-            "  AdmissionReview through TLS at {PODS} pods a second: {times}, {used:.3} ms of CPU each; goal p99 < 5 ms"
+            "  GET /v1/allocation, {connections} connections: {ours:.0}/s, {times}, {per:.3} ms of CPU each"
         );
+        println!(
+            "    against Gantry: {:.1} x its rate, p99 {:.0} x lower, CPU {:.0} x lower; goals 20, 50 at 64, 20",
+            ours / rate,
+            p99 / times.quantile_ms(99),
+            cpu / per
+        );
+    }
+    for connections in [8, 64] {
+        against_empty_route(&server, bare, connections, &questions).await?;
     }
     let resident = Usage::of(server.pid())?.resident_kib / 1024;
     println!("  {resident} MiB resident at the end");
@@ -250,10 +223,7 @@ async fn ask(
 }
 
 /// One request and its whole answer, which must be a 200.
-async fn once<S>(stream: &mut S, request: &[u8], buffer: &mut Vec<u8>) -> anyhow::Result<()>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
+async fn once(stream: &mut TcpStream, request: &[u8], buffer: &mut Vec<u8>) -> anyhow::Result<()> {
     stream.write_all(request).await?;
     buffer.clear();
     loop {
@@ -266,71 +236,4 @@ where
             return Ok(());
         }
     }
-}
-
-/// Pods at a fixed rate, each timed from when it was due, over a few kept connections as the API server has them.
-async fn admit_pods(address: SocketAddr, tls: &TlsConnector, builds: &[Build]) -> anyhow::Result<Times> {
-    let mut free = Vec::new();
-    for _ in 0..4 {
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        free.push(tls.connect(ServerName::try_from("localhost")?, stream).await?);
-    }
-    let (back, mut returned) = tokio::sync::mpsc::channel(free.len());
-    let (mut running, mut times) = (JoinSet::new(), Times::default());
-    let mut tick = tokio::time::interval(Duration::from_secs(1) / PODS);
-    tick.set_missed_tick_behavior(MissedTickBehavior::Burst);
-    for n in 0..ADMITTING.as_secs() * u64::from(PODS) {
-        let due = tick.tick().await;
-        let mut stream = match free.pop() {
-            Some(stream) => stream,
-            None => returned.recv().await.context("no connection")?,
-        };
-        let request = review(builds.get(n as usize % builds.len()).context("no build")?, n);
-        let back = back.clone();
-        running.spawn(async move {
-            once(&mut stream, request.as_bytes(), &mut Vec::new()).await?;
-            let time = due.elapsed();
-            back.send(stream).await?;
-            anyhow::Ok(time)
-        });
-        while let Ok(stream) = returned.try_recv() {
-            free.push(stream);
-        }
-    }
-    while let Some(admitted) = running.join_next().await {
-        times.add(admitted??);
-    }
-    Ok(times)
-}
-
-fn review(build: &Build, n: u64) -> String {
-    let pod = POD
-        .replace("curl@8.15.0 /abcdefg", &format!("{}@{} /abcdefg", build.package, build.version))
-        .replace("\"curl\"", &format!("\"{}\"", build.package))
-        .replace("\"8.15.0\"", &format!("\"{}\"", build.version));
-    let kind = r#"{"group":"","version":"v1","kind":"Pod"}"#;
-    let body = format!(
-        r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{{"uid":"u-{n}","kind":{kind},
-        "resource":{{"group":"","version":"v1","resource":"pods"}},"namespace":"ci","operation":"CREATE",
-        "userInfo":{{"username":"runner"}},"object":{pod},"oldObject":null,"dryRun":false}}}}"#
-    );
-    format!(
-        "POST /admit?timeout=10s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    )
-}
-
-/// Writes a certificate for `localhost` and its key; gives what trusts it.
-fn certificate(dir: &Path) -> anyhow::Result<TlsConnector> {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
-    fs::write(dir.join("tls.crt"), made.cert.pem())?;
-    fs::write(dir.join("tls.key"), made.signing_key.serialize_pem())?;
-    let mut roots = RootCertStore::empty();
-    roots.add(made.cert.der().clone())?;
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config)))
 }

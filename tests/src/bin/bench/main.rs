@@ -2,7 +2,7 @@
 //! sync of the file system, Predict against an empty call, the agent beside an idle command. Medians of several rounds, turn
 //! about, so that noise hits both; loopback only; ends by itself.
 //!
-//! `cargo run --release --locked --bin bench -- [ingest] [disk] [predict] [rate] [history] [agent] [allocation] [admit] [tickets]
+//! `cargo run --release --locked --bin bench -- [ingest] [disk] [predict] [rate] [history] [agent] [allocation]
 //! [waiting] [flood] [logs] [cluster]`; all of them without a word.
 
 #![expect(clippy::print_stdout, reason = "figures go to stdout")]
@@ -24,7 +24,6 @@ mod ingest;
 mod light;
 mod logs;
 mod rate;
-mod tickets;
 mod waiting;
 
 use std::env;
@@ -66,13 +65,9 @@ async fn main() -> anyhow::Result<()> {
     if asked("logs") {
         logs::beside_a_scan()?;
     }
-    if asked("allocation") || asked("admit") {
+    if asked("allocation") {
         let specs = words.iter().find_map(|word| word.strip_prefix("specs="));
-        front::over_a_million((&programs, &bare), dir.path(), specs, (asked("allocation"), asked("admit")))
-            .await?;
-    }
-    if asked("tickets") {
-        tickets::through_grpc(&programs, dir.path()).await?;
+        front::over_a_million((&programs, &bare), dir.path(), specs).await?;
     }
     if asked("cluster") {
         cluster::over_postgres(&programs, dir.path()).await?;

@@ -4,6 +4,7 @@
 mod attempts;
 mod judged;
 mod statistics;
+mod week;
 
 use std::fmt::Write as _;
 

@@ -1,15 +1,15 @@
-//! Statistics and reports.
+//! Statistics.
 
 use plimsoll_proto::v1::{Coverage, GetStatsRequest, GetStatsResponse, Group, StatsTotals};
 
-use super::{Answers, NARROW, NOON, PLAIN};
-use crate::ask::{TerminalStyle, report, text::render_stats};
+use super::{Answers, NARROW, NOON, PLAIN, week};
+use crate::ask::text::render_stats;
 
 pub(super) fn answers() -> Answers {
     let asked = GetStatsRequest { step_ms: 86_400_000, ..GetStatsRequest::default() };
     let show = |stats: &GetStatsResponse, look| render_stats(&asked, stats, look);
     let of_totals = |totals| GetStatsResponse { totals: Some(totals), ..GetStatsResponse::default() };
-    let week = report::stats_of_full_week();
+    let week = week::stats();
     let narrow = GetStatsResponse {
         groups: week.groups.clone(),
         ..of_totals(week.totals.clone().unwrap_or_default())
@@ -36,7 +36,6 @@ pub(super) fn answers() -> Answers {
         memory_wasted_gib_hours: asked * 0.4,
         ..StatsTotals::default()
     };
-    let colours = TerminalStyle { columns: Some(60), colour: true };
     vec![
         ("all that is known has a line, and findings say what they cost", show(&week, PLAIN)),
         ("a narrow terminal has no line of a table that breaks", show(&narrow, NARROW)),
@@ -44,7 +43,5 @@ pub(super) fn answers() -> Answers {
         ("parts of what was asked for have its unit", show(&of_totals(small), PLAIN)),
         ("groups beyond what a screen holds are counted", show(&many, PLAIN)),
         ("what is left out, and what there is where nothing matches", show(&nothing, PLAIN)),
-        ("a report compares a week with the week before", report::text_of_full_week(PLAIN)),
-        ("better is green, worse is red, sentences break between words", report::text_of_full_week(colours)),
     ]
 }

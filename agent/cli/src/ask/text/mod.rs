@@ -36,13 +36,11 @@ pub(super) use key::key_words;
 pub(super) use key::name as attempt_name;
 pub(super) use predictor::{render_prediction, render_verdict};
 #[cfg(feature = "people")]
-pub(super) use stats::{notes, over_time, render_stats};
-#[cfg(feature = "people")]
-pub(super) use totals::{calibration_line, would_have_been};
+pub(super) use stats::render_stats;
 
 /// A section with a heading; empty if it has no content.
 #[cfg(feature = "people")]
-pub(super) fn section(heading: &str, body: &str, look: super::TerminalStyle) -> String {
+fn section(heading: &str, body: &str, look: super::TerminalStyle) -> String {
     let heading = look.paint(super::terminal_style::Paint::Head, heading);
     if body.is_empty() { String::new() } else { format!("\n{heading}\n{body}") }
 }

@@ -11,19 +11,16 @@ use plimsoll_proto::{
     v1::{ChangeKind, FailureGroup, GetStatsResponse, MixedNeed, Regression},
 };
 
-use super::{
-    section,
-    table::{NameAt, render_facts},
-};
+use super::{section, table::render_facts};
 use crate::ask::terminal_style::{Paint, TerminalStyle};
 
 /// Most rows of each section.
 const SHOWN_ROWS: usize = 10;
 
 /// The findings as text: a section for each kind of finding.
-pub(in crate::ask) fn finding_sections(stats: &GetStatsResponse, look: TerminalStyle) -> String {
+pub(super) fn finding_sections(stats: &GetStatsResponse, look: TerminalStyle) -> String {
     let table = |head: &str, facts: &FactTable, rest: &str| {
-        let rows = render_facts(facts, NameAt::End, SHOWN_ROWS, look);
+        let rows = render_facts(facts, SHOWN_ROWS, look);
         section(head, &(rows + &more_line(facts.rows.len(), rest)), look)
     };
     regressions_section(&stats.regressions, look)

@@ -60,7 +60,7 @@ fn coverage(stats: &GetStatsResponse) -> String {
 }
 
 /// The server's notes on what the numbers leave out.
-pub(in crate::ask) fn notes(stats: &GetStatsResponse, look: TerminalStyle) -> String {
+fn notes(stats: &GetStatsResponse, look: TerminalStyle) -> String {
     let note = |note: &String| look.paint(Paint::Warn, &format!("note: {}", clean(note))) + "\n";
     stats.notes.iter().map(note).collect()
 }
@@ -143,7 +143,7 @@ fn row(group: &Group, wasted: bool, money: bool) -> Vec<Cell> {
 }
 
 /// A line over time for each total that is not always 0.
-pub(in crate::ask) fn over_time(steps: &[Step], step_ms: u64, look: TerminalStyle) -> String {
+fn over_time(steps: &[Step], step_ms: u64, look: TerminalStyle) -> String {
     let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return String::new() };
     let sums: Vec<_> = steps.iter().map(|step| step.totals.clone().unwrap_or_default()).collect();
     let cells = look.drawing_columns(40, COLUMNS);

@@ -171,51 +171,20 @@ impl Table {
     }
 }
 
-/// Where a table of facts has the names of its rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::ask) enum NameAt {
-    /// First, without a heading.
-    Start,
-    /// Behind the numbers, with the other texts: the last column is cut first.
-    End,
-}
-
-/// A table of facts with at most `most` rows; empty if it has none.
-pub(in crate::ask) fn render_facts(
-    facts: &FactTable,
-    name: NameAt,
-    most: usize,
-    look: TerminalStyle,
-) -> String {
+/// A table of facts with at most `most` rows; empty if it has none. Texts stand behind the numbers, so that the last column is cut first.
+pub(super) fn render_facts(facts: &FactTable, most: usize, look: TerminalStyle) -> String {
     let Some(first) = facts.rows.first() else { return String::new() };
-    let mut order: Vec<(usize, bool)> = first
-        .iter()
-        .enumerate()
-        .filter(|(_, cell)| !matches!(cell, FactCell::Bar(_)))
-        .map(|(nth, cell)| (nth, cell.is_number()))
-        .collect();
-    if name == NameAt::End {
-        order.sort_by_key(|(_, is_number)| !is_number);
-    }
+    let mut order: Vec<(usize, bool)> =
+        first.iter().enumerate().map(|(nth, cell)| (nth, cell.is_number())).collect();
+    order.sort_by_key(|(_, is_number)| !is_number);
     let column = |(nth, is_number): &(usize, bool)| {
-        let (head, rank) = (facts.columns.get(*nth)?, u8::try_from(nth.saturating_sub(1)).unwrap_or(u8::MAX));
-        let (head, least) = if *nth == 0 && name == NameAt::Start { ("", 12) } else { (*head, 8) };
-        Some(if *is_number {
-            Column::number_column(head, rank)
-        } else {
-            Column::text_column(head, rank, least)
-        })
+        let (head, rank) =
+            (*facts.columns.get(*nth)?, u8::try_from(nth.saturating_sub(1)).unwrap_or(u8::MAX));
+        Some(if *is_number { Column::number_column(head, rank) } else { Column::text_column(head, rank, 8) })
     };
     let mut table = Table::new(order.iter().filter_map(column).collect());
     for row in facts.rows.iter().take(most) {
-        let cell = |cell: &FactCell| {
-            let paint = match cell {
-                FactCell::Better(_) => Paint::Good,
-                FactCell::Worse(_) => Paint::Bad,
-                _ => Paint::Plain,
-            };
-            Cell::painted(clean(&cell.text()), paint)
-        };
+        let cell = |cell: &FactCell| Cell::from(clean(&cell.text()));
         table.add_row(order.iter().filter_map(|(nth, _)| row.get(*nth)).map(cell).collect());
     }
     table.render(look)

@@ -123,7 +123,7 @@ fn cpu_line(sums: &StatsTotals) -> String {
 }
 
 /// How well predictions fitted; `None` if there were none.
-pub(in crate::ask) fn calibration_line(held: &Calibration) -> Option<String> {
+fn calibration_line(held: &Calibration) -> Option<String> {
     if held.attempts == 0 {
         return None;
     }
@@ -144,7 +144,7 @@ pub(in crate::ask) fn calibration_line(held: &Calibration) -> Option<String> {
 }
 
 /// What predicted sizes would have changed; `None` without predictions.
-pub(in crate::ask) fn would_have_been(would: &WouldHaveBeen, currency: &str) -> Option<String> {
+fn would_have_been(would: &WouldHaveBeen, currency: &str) -> Option<String> {
     if would.attempts == 0 {
         return None;
     }

@@ -44,7 +44,6 @@ fn every_command_can_be_parsed() {
         "show --attempt a",
         "show a",
         "watch -o json",
-        "report --week -o html --owner team",
     ]
     .into_iter()
     .filter(|line| is_in_this_build(line))
@@ -61,7 +60,6 @@ fn every_command_can_be_parsed() {
         "attempts --limit 10001",
         "show",
         "watch -o html",
-        "report --week --since 1d",
         "explain -o env",
     ] {
         assert!(parse(&line.split(' ').collect::<Vec<_>>()).is_err(), "{line}");

@@ -1,8 +1,7 @@
-//! Commands about past and running attempts: statistics, lists, single attempts, reports, proposals.
+//! Commands about past and running attempts: statistics, lists, single attempts, proposals.
 
 mod filter;
 mod recommend;
-mod report;
 mod terminal;
 mod time;
 mod watch;
@@ -18,7 +17,6 @@ use plimsoll_proto::{
     v1::{AttemptOrder, GetAttemptRequest, GetStatsRequest, GroupBy, ListAttemptsRequest},
 };
 pub(super) use recommend::RecommendArgs;
-pub(super) use report::ReportArgs;
 use time::now_unix_ms;
 pub(super) use time::to_millis;
 pub(super) use watch::WatchArgs;

@@ -11,7 +11,7 @@ use crate::{
     commands::{ServerArgs, help},
 };
 
-/// Show running builds, live: a screen on a terminal (q quits), else one JSON object per line.
+/// Show running builds, live: on a terminal a list every two seconds, else one JSON object per line.
 #[derive(Debug, Args)]
 #[command(after_help = help::end(EXIT_STATUSES, &["watch"]))]
 pub(in crate::commands) struct WatchArgs {
@@ -24,16 +24,11 @@ pub(in crate::commands) struct WatchArgs {
 
 impl WatchArgs {
     pub(in crate::commands) async fn ask(self) -> Result<CommandOutput, QuestionFailure> {
-        let terminal = terminal::is_terminal();
-        let format = self.output.unwrap_or(if terminal { Format::Text } else { Format::Json });
-        if format == Format::Text && !terminal {
-            let way_out = "-o text is a screen, and standard output is no terminal; take -o json";
-            return Err(QuestionFailure::Question(way_out.to_owned()));
-        }
+        let usual = if terminal::is_terminal() { Format::Text } else { Format::Json };
         let client = self.server.connect().await?;
-        match format {
+        match self.output.unwrap_or(usual) {
             Format::Json => watch::watch_lines(&client, &mut io::stdout()).await?,
-            Format::Text => watch::watch_screen(&client, terminal::style()).await?,
+            Format::Text => watch::watch_list(&client, terminal::style(), &mut io::stdout()).await?,
         }
         Ok(CommandOutput::data(String::new()))
     }

@@ -156,13 +156,6 @@ pub(super) fn bytes_without_history(config: &Config) -> u64 {
     engine.saturating_add(PROGRAM_BYTES)
 }
 
-/// Bytes of the server without its history and with an empty store, and how many more for each byte
-/// of the store's files.
-pub(super) fn fixed_bytes_and_bytes_per_log_byte(config: &Config) -> (f64, f64) {
-    let empty = Config { log_bytes: 0, ..config.clone() };
-    (Bytes(bytes_without_history(&empty)).as_f64(), 1.0 / Bytes(LOG_PER_BYTE).as_f64())
-}
-
 /// Bytes that a machine has for the history, after the kernel, the program, answers and backups.
 pub(super) fn bytes_for_history(machine: u64, config: &Config) -> u64 {
     let (taken, of) = TAKEN_FOR_HISTORY;

@@ -296,18 +296,6 @@ impl Config {
         HistoryLimits { attempts, bytes: usize::try_from(bytes).unwrap_or(usize::MAX) }
     }
 
-    /// Most attempts of the history, and bytes for each, on a machine with enough memory.
-    pub(crate) fn memory_of_history(&self) -> (f64, f64) {
-        let float = |number: usize| Bytes(number as u64).as_f64();
-        (float(self.history_attempts), float(HISTORY_MEMORY) / float(MILLION))
-    }
-
-    /// Bytes of the program and its caches with an empty store, and how many more for each byte of
-    /// the store's files.
-    pub(crate) fn memory_without_history(&self) -> (f64, f64) {
-        machine::fixed_bytes_and_bytes_per_log_byte(self)
-    }
-
     /// Every setting with its value, its source and its meaning. Secrets are not included: settings name the files with them.
     pub fn in_force(&self) -> Vec<InForce> {
         let place = |name| self.places.get(name).map_or("default", String::as_str).to_owned();

@@ -1,17 +1,19 @@
-//! Weeks to write reports on.
+//! The statistics of a week with something of everything.
 
 use plimsoll_proto::v1::{
-    Calibration, Cause, CauseCount, ChangeKind, FailureGroup, Flaky, MixedNeed, NeedGroup, NeedGroups,
-    Regression, RetriesOfCause, SilencedRule, Step, Variable, WouldHaveBeen, WrongVerdicts,
+    Calibration, Cause, CauseCount, ChangeKind, FailureGroup, Flaky, GetStatsResponse, Group, MixedNeed,
+    NeedGroup, NeedGroups, Regression, RetriesOfCause, SilencedRule, StatsTotals, Step, Variable,
+    WouldHaveBeen, WrongVerdicts,
 };
 
-use super::*;
+/// Milliseconds of a step.
+const STEP_MS: u64 = 24 * 3_600_000;
 
 fn causes(counts: &[(Cause, u64)]) -> Vec<CauseCount> {
     counts.iter().map(|(cause, count)| CauseCount { cause: (*cause).into(), count: *count }).collect()
 }
 
-fn now() -> StatsTotals {
+fn totals() -> StatsTotals {
     StatsTotals {
         attempts: 1234,
         succeeded: 1200,
@@ -56,19 +58,6 @@ fn now() -> StatsTotals {
             not_known: 12,
             ..WouldHaveBeen::default()
         }),
-        ..StatsTotals::default()
-    }
-}
-
-fn before() -> StatsTotals {
-    StatsTotals {
-        attempts: 1100,
-        failed: 11,
-        lost: 5,
-        oom: 11,
-        causes: causes(&[(Cause::Oom, 11), (Cause::Starved, 3)]),
-        memory_asked_gib_hours: 380.0,
-        memory_wasted_gib_hours: 280.0,
         ..StatsTotals::default()
     }
 }
@@ -130,11 +119,12 @@ fn failures() -> FailureGroup {
     }
 }
 
-fn stats() -> GetStatsResponse {
+/// What the server answers about that week.
+pub(super) fn stats() -> GetStatsResponse {
     let reason = "the label \u{9b}cuda tells them apart".to_owned();
     let groups = Some(NeedGroups { groups: vec![NeedGroup::default(); 2], reason, ..NeedGroups::default() });
     GetStatsResponse {
-        totals: Some(now()),
+        totals: Some(totals()),
         groups: vec![
             group("llvm<script>alert(1)</script>", 200.0, 2),
             group("zlib\u{1b}[2J", 60.0, 18),
@@ -183,52 +173,4 @@ fn stats() -> GetStatsResponse {
         currency: "EUR".to_owned(),
         ..GetStatsResponse::default()
     }
-}
-
-/// A week with something of everything.
-pub(super) fn full() -> ReportData {
-    ReportData {
-        filter: Filter { owner: "team a&b".to_owned(), ..Filter::default() },
-        range: TimeRange { from_unix_ms: 1_763_164_800_000, to_unix_ms: 1_763_164_800_000 + 7 * STEP_MS },
-        now: now(),
-        before: before(),
-        stats: stats(),
-    }
-}
-
-/// The statistics of the [`full`] week.
-pub(in crate::ask) fn stats_of_full_week() -> GetStatsResponse {
-    full().stats
-}
-
-/// The [`full`] week as text.
-pub(in crate::ask) fn text_of_full_week(look: crate::ask::TerminalStyle) -> String {
-    text::render(&full(), look)
-}
-
-/// A week in which nothing happened.
-pub(super) fn empty() -> ReportData {
-    ReportData {
-        now: StatsTotals::default(),
-        before: StatsTotals::default(),
-        stats: GetStatsResponse::default(),
-        ..full()
-    }
-}
-
-#[test]
-fn a_stretch_of_time_is_held_against_one_as_long() {
-    let week = TimeRange { from_unix_ms: 14 * STEP_MS, to_unix_ms: 21 * STEP_MS };
-    assert_eq!(week.previous(), TimeRange { from_unix_ms: 7 * STEP_MS, to_unix_ms: 14 * STEP_MS });
-    assert_eq!(week.step_ms(), STEP_MS);
-    let long = TimeRange { from_unix_ms: 0, to_unix_ms: 365 * STEP_MS };
-    assert_eq!((long.previous().from_unix_ms, long.step_ms()), (0, 7 * STEP_MS));
-    assert_eq!(TimeRange { from_unix_ms: 5, to_unix_ms: 5 }.step_ms(), STEP_MS);
-}
-
-#[test]
-fn what_is_summed_up_as_others_is_no_waster() {
-    let digest = full();
-    let names: Vec<&str> = digest.wasters().map(|(group, _)| group.name.as_str()).collect();
-    assert_eq!(names, ["llvm<script>alert(1)</script>", "zlib\u{1b}[2J"]);
 }
