@@ -8,7 +8,7 @@ mod combinations;
 
 use std::{fs, path::PathBuf, process::Command};
 
-use plimsoll_support::house;
+use plimsoll_support::files_below;
 use plimsoll_tests::{Answer, Programs, Server, assert_has};
 use yaml_rust2::YamlLoader;
 
@@ -305,7 +305,7 @@ fn webhook_and_access_use_one_secret() {
 fn the_address_of_the_images_is_in_one_file() {
     let kubernetes = repository().join("deploy/kubernetes");
     let names = |file: &PathBuf| fs::read_to_string(file).is_ok_and(|text| text.contains("registry.example"));
-    let found: Vec<PathBuf> = house::files(&kubernetes).into_iter().filter(names).collect();
+    let found: Vec<PathBuf> = files_below(&kubernetes).into_iter().filter(names).collect();
     assert_eq!(found, [kubernetes.join("components/images/kustomization.yaml")]);
     let text = fs::read_to_string(&found[0]).unwrap();
     let version = concat!("newTag: ", env!("CARGO_PKG_VERSION"), "\n");
