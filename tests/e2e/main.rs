@@ -45,7 +45,6 @@ mod half_open;
 mod hooks;
 mod hostile_build;
 mod init;
-mod judging;
 mod kept;
 mod lineage;
 mod monitoring;
