@@ -53,7 +53,6 @@ mod one_number;
 mod output;
 mod planted;
 mod pools;
-mod prometheus_gitlab;
 mod prometheus_import;
 
 mod recommend;
