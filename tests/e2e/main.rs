@@ -74,7 +74,6 @@ mod tenants;
 mod tickets;
 mod too_much;
 mod tools;
-mod unreadable;
 mod verdict;
 mod web;
 mod webhook_secret;
