@@ -52,7 +52,6 @@ mod output;
 mod planted;
 mod pools;
 mod prometheus_import;
-
 mod recommend;
 mod reference;
 mod release;
