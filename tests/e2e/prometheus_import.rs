@@ -96,7 +96,7 @@ impl Cluster {
 }
 
 /// Three projects: jobs of several hours, one that ran out of memory and its retry, one that still runs, one without annotations. Beside
-/// them a cluster without annotations, and one with other labels.
+/// them another cluster.
 fn cluster() -> Cluster {
     let mut all = Cluster::new();
     let pod = |labels, from, until, peak_mib| Pod { labels, from, until, peak_mib, gap: (0, 0) };
@@ -131,37 +131,27 @@ fn cluster() -> Cluster {
     all.add("container_cpu_usage_seconds_total", &again, pod(gap.as_str(), 150, 60, 0.0), |share| {
         100.0 * ((share * 4.0) % 1.0)
     });
+    // of another cluster, which is not asked about
     let other = "cluster=\"b\",namespace=\"other\",pod=\"runner-y-project-9-concurrent-0-a\"";
     all.build(pod(other, 60, 40, 500.0));
-    odd_labels(&mut all, pod("", 60, 40, 700.0));
     all
 }
 
-/// A cluster whose labels have the names of the example in files.md.
-fn odd_labels(all: &mut Cluster, pod: Pod<'_>) {
-    let build = "cluster=\"c\",namespace=\"ci\",pod_name=\"p\",container_name=\"build\"";
-    all.add("container_memory_working_set_bytes", build, pod, |_| pod.peak_mib * MIB);
-    let job = "cluster=\"c\",exported_namespace=\"ci\",exported_pod=\"p\",annotation_ci_example_com_job=\"7\",\
-               annotation_ci_example_com_name=\"link\",annotation_ci_example_com_project=\"group/three\",\
-               annotation_ci_example_com_host=\"gitlab.example\"";
-    all.add("kube_pod_annotations", job, pod, |_| 1.0);
-}
-
 /// Runs the import; exit status, standard output, standard error.
-pub(crate) fn import(dir: &Path, options: &[&str]) -> (i32, String, String) {
+fn import(dir: &Path, options: &[&str]) -> (i32, String, String) {
     let answer = Server::call_on(&dir.join("data"), &[&["import"], options].concat());
     (answer.code.unwrap(), answer.stdout, answer.stderr)
 }
 
 /// The attempts of the store by their ids.
-pub(crate) fn exported(dir: &Path) -> BTreeMap<String, Value> {
+fn exported(dir: &Path) -> BTreeMap<String, Value> {
     let text = Server::call_on(&dir.join("data"), &["export", "-"]).done();
     let rows = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     rows.map(|row| (row["attempt"].as_str().unwrap().to_owned(), row["summary"].clone())).collect()
 }
 
 /// A Prometheus that has recorded the cluster, and its address.
-pub(crate) async fn prometheus() -> (Prometheus, String) {
+async fn prometheus() -> (Prometheus, String) {
     let prometheus = Prometheus::recorded(&cluster().text());
     let loaded = "count(last_over_time(container_memory_working_set_bytes[6h]))";
     eventually("the blocks are loaded", async || prometheus.value(loaded), Option::is_some).await;
