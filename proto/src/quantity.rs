@@ -242,11 +242,6 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_panics(text in "\\PC{0,30}") {
-            let _either = (bytes(&text).is_ok(), parse_cores(&text).is_ok());
-        }
-
-        #[test]
         fn what_is_written_is_read_again(number in 0..=limits::MEMORY_BYTES) {
             prop_assert_eq!(bytes(&written_bytes(number)), Ok(number));
         }

@@ -86,38 +86,6 @@ async fn reflection_lists_the_services() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn reflection_describes_what_it_knows_and_answers_not_found_to_the_rest() {
-    let (_dir, server) = Server::fresh(&[]).unwrap();
-    let channel = tonic::transport::Endpoint::new(server.url()).unwrap().connect().await.unwrap();
-    for (symbol, expected) in [
-        ("plimsoll.v1.Predictor", Code::Ok),
-        ("plimsoll.v1.Predictor.Predict", Code::Ok),
-        ("plimsoll.v1.Key.package", Code::Ok),
-        ("plimsoll.v1.Cause", Code::Ok),
-        ("externalscaler.ExternalScaler", Code::Ok),
-        ("grpc.health.v1.Health", Code::Ok),
-        ("grpc.reflection.v1.ServerReflection", Code::Ok),
-        ("plimsoll.v1.Moon", Code::NotFound),
-    ] {
-        let request = ServerReflectionRequest {
-            host: String::new(),
-            message_request: Some(MessageRequest::FileContainingSymbol(symbol.to_owned())),
-        };
-        let mut client = ServerReflectionClient::new(channel.clone());
-        let answers = client.server_reflection_info(tokio_stream::iter([request])).await.unwrap();
-        let code = match answers.into_inner().message().await {
-            Ok(answer) => {
-                let answer = answer.unwrap().message_response.unwrap();
-                assert!(matches!(answer, MessageResponse::FileDescriptorResponse(_)), "{symbol}: {answer:?}");
-                Code::Ok
-            }
-            Err(status) => status.code(),
-        };
-        assert_eq!(code, expected, "{symbol}");
-    }
-}
-
 /// Measures one finished attempt of `package` over the wire.
 async fn finished(server: &Server, attempt: &str, package: &str, code: i32, oom_kill: u64) {
     let mut stream = Sender::opened(&server.url(), attempt, package).await.unwrap();

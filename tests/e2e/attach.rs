@@ -93,23 +93,3 @@ async fn sigterm_delivers_what_was_seen_and_leaves_the_build_alone() {
     drop(build.stdin.take());
     build.wait().unwrap();
 }
-
-#[test]
-fn a_build_that_never_appears_is_status_4_and_wrong_usage_is_2() {
-    let site = Site::start().unwrap();
-    let key = ["--key", "package=holder"];
-    for (arguments, status, words) in [
-        (["attach", "--cgroup", "no such/group", "--wait", "10ms"].as_slice(), 4, "nothing was measured"),
-        (&["attach", "--container", "deadbeef", "--wait", "10ms"], 4, "no container deadbeef"),
-        (&["attach", "--pid", "2147483647"], 4, "there is no process"),
-        (&["attach", "--pid", "0"], 2, "1 or more"),
-        (&["attach", "--cgroup", "../x"], 2, "'..'"),
-        (&["attach"], 2, "say which build"),
-    ] {
-        let answer = site.agent.call(&[arguments, &key].concat());
-        assert_eq!(answer.code, Some(status), "{arguments:?}: {answer:?}");
-        assert!(answer.stderr.contains(words), "{arguments:?}: {answer:?}");
-    }
-    let attempts = site.agent.json(&["attempts"]).to_string();
-    assert!(!attempts.contains("holder"), "nothing measured is nothing told: {attempts}");
-}

@@ -1,10 +1,7 @@
 //! Bad input gets a clear error that names the cause, and changes nothing.
 
-use plimsoll_proto::v1::{
-    self as pb, predictor_client::PredictorClient, server_message::Message as Answer,
-    stats_client::StatsClient,
-};
-use plimsoll_tests::{Programs, Sender, Server, finish, hello, sample};
+use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
+use plimsoll_tests::{Programs, Sender, Server, hello, sample};
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
@@ -45,41 +42,6 @@ async fn a_broken_batch_is_named_and_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn batches_that_are_sent_ahead_are_kept_in_order_and_a_wrong_one_ends_the_stream_after_them() {
-    let (_dir, server) = Server::fresh(&[]).unwrap();
-    let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
-    let ten = |first: u64| batch("a", first, (first..first + 10).map(sample).collect());
-    for message in (0..20).map(|n| ten(n * 10 + 1)).chain([ten(500), ten(510)]) {
-        stream.send(message).await.unwrap();
-    }
-    let mut acknowledged = Vec::new();
-    let status = loop {
-        match stream.next().await {
-            Ok(Some(Answer::Ack(ack))) => acknowledged.push(ack.acknowledged),
-            Err(status) => break status,
-            Ok(other) => panic!("{other:?}"),
-        }
-    };
-    assert!(acknowledged.is_sorted() && acknowledged.last() == Some(&200), "{acknowledged:?}");
-    assert!(status.message().contains("number 201 was expected and 500 came"), "{status}");
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    assert_eq!(stream.exchange(hello("a", "zlib")).await.unwrap(), 200, "what came after it was not kept");
-    // an end that is sent ahead waits for the batches before it
-    for message in [ten(201), ten(211)] {
-        stream.send(message).await.unwrap();
-    }
-    stream.send(finish("a", 220, Some(0))).await.unwrap();
-    let sealed = loop {
-        match stream.next().await.unwrap() {
-            Some(Answer::Ack(ack)) if ack.sealed => break ack.acknowledged,
-            Some(Answer::Ack(_)) => {}
-            other => panic!("{other:?}"),
-        }
-    };
-    assert_eq!(sealed, 220);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_message_over_the_bound_ends_its_stream_and_not_the_connection() {
     let (_dir, server) = Server::fresh(&[]).unwrap();
     let mut client = PredictorClient::connect(server.url()).await.unwrap();
@@ -94,20 +56,6 @@ async fn a_message_over_the_bound_ends_its_stream_and_not_the_connection() {
     let status = stream.exchange(hello("b", &"x".repeat(300 * 1024))).await.unwrap_err();
     assert_eq!(status.code(), Code::OutOfRange, "{status}");
     assert!(status.message().contains("262144"), "the message names the bound: {status}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_unknown_key_is_an_answer_and_an_empty_one_an_error() {
-    let (_dir, server) = Server::fresh(&[]).unwrap();
-    let key = pb::Key { package: "never-built".into(), ..pb::Key::default() };
-    let prediction = server.predict(key).await.unwrap();
-    assert!(prediction.confidence < 0.05, "{prediction:?}");
-    assert!(prediction.memory_limit_bytes.unwrap().value > 0);
-    let mut client = PredictorClient::connect(server.url()).await.unwrap();
-    for key in [None, Some(pb::Key::default())] {
-        let status = client.predict(pb::PredictRequest { key, ..Default::default() }).await.unwrap_err();
-        assert_eq!(status.code(), Code::InvalidArgument);
-    }
 }
 
 /// Asks of one batch: as many as the largest generate jobs have specs, and more.
@@ -150,35 +98,6 @@ async fn tens_of_thousands_of_asks_are_answered_in_order_and_bad_ones_each_get_t
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_agents_cannot_claim_one_attempt_and_one_agent_may_reconnect() {
-    let (_dir, server) = Server::fresh(&[]).unwrap();
-    let mut first = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
-    let stranger = pb::Hello { session: "another-agent".into(), ..hello("a", "zlib") };
-    let status = Sender::connect(&server.url()).await.unwrap().exchange(stranger.clone()).await.unwrap_err();
-    assert_eq!(status.code(), Code::AlreadyExists, "{status}");
-    first
-        .exchange(batch("a", 1, vec![sample(1)]))
-        .await
-        .expect("the first stream is not disturbed by a stranger");
-
-    let mut second = Sender::connect(&server.url()).await.unwrap();
-    assert_eq!(second.exchange(hello("a", "zlib")).await.unwrap(), 1);
-    let status = first.next().await.unwrap_err();
-    assert_eq!(status.code(), Code::Aborted, "{status}");
-    second.exchange(finish("a", 1, None)).await.unwrap();
-
-    let sealed = Sender::connect(&server.url()).await.unwrap().exchange(hello("a", "zlib")).await;
-    assert_eq!(sealed.unwrap(), 1, "the same run learns that it is done, and what is kept");
-    let same = hello("a", "zlib");
-    let other = pb::Hello { started_unix_ms: same.started_unix_ms + 1, ..same };
-    for (run, why) in [(other, "another run of the same agent"), (stranger, "another agent, started at once")]
-    {
-        let status = Sender::connect(&server.url()).await.unwrap().exchange(run).await.unwrap_err();
-        assert_eq!(status.code(), Code::AlreadyExists, "{why} needs another id: {status}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_without_a_delivery_stays_its_agents_own() {
     let (dir, server) = Server::fresh(&[]).unwrap();
     let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
@@ -191,34 +110,6 @@ async fn an_attempt_without_a_delivery_stays_its_agents_own() {
     assert!(status.message().contains("an id of its own"), "{status}");
     let mut again = Sender::connect(&server.url()).await.unwrap();
     assert_eq!(again.exchange(hello("a", "zlib")).await.unwrap(), 1);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_clock_bends_no_statistics_and_loses_no_build() {
-    const YEAR_2400: u64 = 13_600_000_000_000;
-    let (_dir, server) = Server::fresh(&[]).unwrap();
-    for (attempt, started_unix_ms) in [("past", 0), ("future", YEAR_2400)] {
-        let opening = pb::Hello { started_unix_ms, ..hello(attempt, "zlib") };
-        let mut stream = Sender::connect(&server.url()).await.unwrap();
-        stream.exchange(opening.clone()).await.unwrap();
-        stream.exchange(batch(attempt, 1, vec![sample(1)])).await.unwrap();
-        let mut again = Sender::connect(&server.url()).await.unwrap();
-        assert_eq!(again.exchange(opening.clone()).await.unwrap(), 1, "it is the same attempt");
-        let end =
-            pb::Finish { attempt: attempt.into(), last_sequence: 1, wall_ms: 1000, ..pb::Finish::default() };
-        again.exchange(end).await.unwrap();
-        let sealed = Sender::connect(&server.url()).await.unwrap().exchange(opening).await;
-        assert!(sealed.is_ok(), "the same run learns that it is done: {sealed:?}");
-    }
-    let mut client = StatsClient::connect(server.url()).await.unwrap();
-    let ask = pb::GetStatsRequest { step_ms: 3_600_000, ..pb::GetStatsRequest::default() };
-    let stats = client.get_stats(ask).await.unwrap().into_inner();
-    assert_eq!(
-        stats.steps.iter().filter_map(|step| step.totals.as_ref()).map(|t| t.attempts).sum::<u64>(),
-        2
-    );
-    assert!(stats.steps.len() <= 2, "both ended just now: {stats:?}");
-    assert!(server.get("/metrics").unwrap().1.contains("\nplimsoll_ingest_starts_estimated_total 2\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

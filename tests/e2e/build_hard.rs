@@ -1,8 +1,7 @@
 //! Builds that behave badly, and wrong options: nothing hangs, nothing is left, and the build's own end comes through.
 
 use std::{
-    fs,
-    io::{BufRead as _, BufReader, Write as _},
+    io::{BufRead as _, BufReader},
     process::{Command, Stdio},
 };
 
@@ -10,10 +9,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use plimsoll_tests::{Agent, Programs};
-
-/// Bytes in the name of a section.
-const NAME_BYTES: usize = 1 << 20;
+use plimsoll_tests::Agent;
 
 /// Both ways to run a script: with its own streams, and with streams that are read.
 fn ways(script: &str) -> [Vec<&str>; 2] {
@@ -75,56 +71,5 @@ fn a_build_that_ignores_sigterm_is_waited_for() {
         agent.stdin.take().unwrap().write_all(b"still here\n").unwrap();
         assert_eq!(lines.next().unwrap().unwrap(), "still here");
         assert_eq!(agent.wait().unwrap().code(), Some(5));
-    }
-}
-
-#[test]
-fn a_spool_that_cannot_be_written_costs_the_build_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("file"), "").unwrap();
-    let in_file = dir.path().join("file/spool");
-    let unserved = Agent::new(Programs::for_tests(), "http://127.0.0.1:9", &in_file);
-    let ran = unserved.run("--report line", "exit 3");
-    assert_eq!(ran.code, Some(3), "{ran:?}");
-    assert!(ran.stderr.contains("not delivered") && ran.stderr.contains("cannot keep samples"), "{ran:?}");
-    let full = Agent::new(Programs::for_tests(), "http://127.0.0.1:9", &dir.path().join("spool"));
-    let ran = full.run("--spool-max 100B --report line", "exit 3");
-    assert_eq!(ran.code, Some(3), "{ran:?}");
-}
-
-#[test]
-fn a_section_with_an_endless_name_is_cut_and_its_text_passes_unchanged() {
-    let dir = tempfile::tempdir().unwrap();
-    let report = dir.path().join("report");
-    let name = "x".repeat(NAME_BYTES);
-    let text = dir.path().join("text");
-    let section = |name: &str| format!("\x1b[0Ksection_start:1700000000:{name}\r\x1b[0K{name}\n");
-    fs::write(&text, section(&name) + &section("build")).unwrap();
-    let arguments =
-        ["run", "--phases", "gitlab", "--report", "none", "--report-file", report.to_str().unwrap()];
-    let command = ["--", "cat", text.to_str().unwrap()];
-    let ran = Agent::alone(dir.path()).call(&[arguments.as_slice(), &command].concat());
-    assert_eq!(ran.code, Some(0));
-    assert!(ran.stdout == fs::read_to_string(&text).unwrap(), "{} bytes", ran.stdout.len());
-    let report: serde_json::Value = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
-    let names: Vec<_> =
-        report["phases"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
-    assert_eq!(names.last(), Some(&"build"));
-    assert!(names.iter().all(|name| name.len() <= 256), "a name is bounded");
-}
-
-#[test]
-fn a_pattern_that_is_wrong_or_explodes_is_refused_before_the_build_starts() {
-    let dir = tempfile::tempdir().unwrap();
-    for (pattern, words) in [
-        ("(", "unclosed group"),
-        ("x", "needs a group"),
-        ("((a{1000}){1000}){1000}", "size"),
-        (r"(\w{5000})", "size"),
-    ] {
-        let ran =
-            Agent::alone(dir.path()).call(&["run", "--phase-pattern", pattern, "--", "echo", "started"]);
-        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{pattern}: {ran:?}");
-        assert!(ran.stderr.contains("--phase-pattern") && ran.stderr.contains(words), "{pattern}: {ran:?}");
     }
 }

@@ -8,7 +8,6 @@ mod combinations;
 
 use std::{fs, path::PathBuf, process::Command};
 
-use plimsoll_support::house;
 use plimsoll_tests::{Answer, Programs, Server, assert_has};
 use yaml_rust2::YamlLoader;
 
@@ -299,17 +298,6 @@ fn webhook_and_access_use_one_secret() {
     assert_has(&all, [format!("path: /admit/{secret}\n"), format!("stringData:\n  secret: {secret}\n")]);
     // the server refuses what stands there until a secret is written there
     assert!(secret.bytes().any(|byte| byte.is_ascii_uppercase()), "{secret}");
-}
-
-#[test]
-fn the_address_of_the_images_is_in_one_file() {
-    let kubernetes = repository().join("deploy/kubernetes");
-    let names = |file: &PathBuf| fs::read_to_string(file).is_ok_and(|text| text.contains("registry.example"));
-    let found: Vec<PathBuf> = house::files(&kubernetes).into_iter().filter(names).collect();
-    assert_eq!(found, [kubernetes.join("components/images/kustomization.yaml")]);
-    let text = fs::read_to_string(&found[0]).unwrap();
-    let version = concat!("newTag: ", env!("CARGO_PKG_VERSION"), "\n");
-    assert_eq!(text.matches(version).count(), 2, "{text}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::fs;
 
 use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
-use plimsoll_tests::{Agent, Programs, Sender, Server, batch, eventually, finish};
+use plimsoll_tests::{Agent, Programs, Sender, Server};
 use serde_json::Value;
 
 async fn ask(server: &Server, question: pb::ShouldRetryRequest) -> pb::Verdict {
@@ -118,65 +118,4 @@ async fn evidence_of_one_caller_counts_in_the_questions_of_all_others() {
         !metrics.contains("plimsoll_fleet_cause_changes_total{"),
         "it ended before this start: {metrics}"
     );
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn two_logs_end_in_one_verdict_in_either_order_and_one_log_in_that_on_what_ended_the_build() {
-    let (_dir, server) = Server::fresh(&[]).unwrap();
-    let network = "curl: (6) Could not resolve host: mirror.example\n";
-    let questions: [(&str, &[&str]); 4] = [
-        ("network-first", &[network, BROKEN]),
-        ("network-last", &[BROKEN, network]),
-        ("at-once", &[&format!("{network}{BROKEN}")]),
-        ("at-once-reversed", &[&format!("{BROKEN}{network}")]),
-    ];
-    let mut verdicts = Vec::new();
-    for (attempt, logs) in questions {
-        let mut last = pb::Verdict::default();
-        for log in logs {
-            let key = pb::Key { package: attempt.into(), ..pb::Key::default() };
-            last = ask(&server, pb::ShouldRetryRequest { key: Some(key), ..with_log(attempt, log) }).await;
-        }
-        let next = last.next.as_ref().map(|next| next.memory_limit_bytes.as_ref().map(|limit| limit.value));
-        let evidence: Vec<String> = last.evidence.iter().map(|line| line.text.clone()).collect();
-        verdicts.push((last.cause(), last.action(), last.reason, last.confidence.to_bits(), next, evidence));
-    }
-    // no log says which came last
-    assert_eq!(verdicts[0].0, pb::Cause::Undecided, "{verdicts:?}");
-    assert_eq!(verdicts[1], verdicts[0]);
-    // the trouble was overcome, or came after the build had failed
-    assert_eq!(verdicts[2].0, pb::Cause::Deterministic, "{verdicts:?}");
-    assert_eq!(verdicts[3].0, pb::Cause::Deterministic, "{verdicts:?}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_that_was_judged_while_it_ran_has_the_cause_of_all_that_is_known_at_its_end() {
-    let (_dir, server) = Server::fresh(&[]).unwrap();
-    let mut stream = Sender::opened(&server.url(), "early", "zlib").await.unwrap();
-    stream.exchange(batch("early", 1, 1)).await.unwrap();
-    let running = ask(&server, with_log("early", BROKEN)).await;
-    assert_eq!(running.cause(), pb::Cause::Deterministic);
-    assert_eq!(ask(&server, with_log("early", BROKEN)).await, running, "each sample is no new evidence");
-    assert_eq!(ask(&server, about("early")).await, running);
-    stream.exchange(finish("early", 1, Some(1))).await.unwrap();
-    let (cause, source, _) = shown(&server, "early").await;
-    assert_eq!((cause, source.as_str()), (pb::Cause::Deterministic, "log"));
-    assert_eq!(causes(&server).await, [(pb::Cause::Deterministic, 1)]);
-    // the verdict in force is given anew on what was measured until the end
-    let verdicts = async || shown(&server, "early").await.2.earlier_verdicts.len();
-    eventually("the attempt is judged anew", verdicts, |earlier: &usize| *earlier == 1).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_line_of_a_log_about_memory_is_shown_and_makes_nothing_bigger() {
-    let (_dir, server) = Server::fresh(&[]).unwrap();
-    let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
-    // without a sample no counter of the kernel says that nothing was killed
-    stream.exchange(finish("a", 0, Some(1))).await.unwrap();
-    let verdict =
-        ask(&server, with_log("a", "g++: fatal error: Killed signal terminated program cc1plus")).await;
-    assert_eq!(verdict.cause(), pb::Cause::Oom, "{verdict:?}");
-    let (cause, source, answer) = shown(&server, "a").await;
-    assert_eq!((cause, source.as_str()), (pb::Cause::Oom, "log"));
-    assert!(!answer.summary.unwrap().censored, "it proves no need");
 }

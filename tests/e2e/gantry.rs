@@ -1,8 +1,7 @@
 //! Stock Spack asks and GitLab tells: the two HTTP endpoints as unmodified clients use them.
 
-use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
 use plimsoll_tests::{
-    Agent, Programs, Sender, Server, eventually,
+    Agent, Programs, Sender, Server,
     http::{self, HttpAnswer},
     quoted_by_python,
 };
@@ -49,11 +48,6 @@ fn ask(server: &Server, spec: &str, header: &str) -> Value {
     serde_json::from_str(&answer.body).unwrap()
 }
 
-/// As GitLab tells of a job, with one key for everything.
-fn hook(server: &Server, headers: &str, body: &str) -> (u16, String) {
-    post_hook(server, &format!("Idempotency-Key: 1\r\n{headers}"), body)
-}
-
 /// As GitLab tells of a job.
 pub(crate) fn post_hook(server: &Server, headers: &str, body: &str) -> (u16, String) {
     post_event(server, "Job Hook", headers, body)
@@ -68,29 +62,6 @@ fn post(server: &Server, headers: &str, body: &str) -> (u16, String) {
     let headers = format!("Content-Type: application/json\r\n{headers}");
     let answer = server.send("POST", "/v1/collect", &headers, body).unwrap();
     (answer.status, answer.body)
-}
-
-fn ended(job: u64, status: &str, reason: &str) -> String {
-    json!({
-        "object_kind": "build", "build_id": job, "build_name": "zlib@1.3 /abcdefg", "build_status": status,
-        "build_started_at": "2026-02-23 02:41:37 UTC", "build_finished_at": "2026-02-23T02:42:37.886Z",
-        "build_failure_reason": reason, "pipeline_id": 1, "runner": null,
-        "project": {"web_url": "https://gitlab.example/spack/spack"},
-    })
-    .to_string()
-}
-
-async fn outcome(server: &Server, attempt: &str) -> (pb::Outcome, pb::Cause) {
-    let mut client = StatsClient::connect(server.url()).await.unwrap();
-    let ask = pb::GetAttemptRequest { attempt: attempt.into(), ..Default::default() };
-    let summary = client.get_attempt(ask).await.unwrap().into_inner().summary.unwrap();
-    assert_eq!(summary.exit, None, "no exit was reported");
-    (summary.outcome(), summary.cause())
-}
-
-/// An attempt whose end was not seen.
-async fn measured(server: &Server, attempt: &str) {
-    Sender::delivered(&server.url(), (attempt, "zlib"), 3, None).await.unwrap();
 }
 
 #[test]
@@ -150,18 +121,6 @@ async fn an_answer_with_less_confidence_than_the_floor_is_the_defaults() {
 }
 
 #[test]
-fn no_value_is_above_what_the_runner_allows() {
-    let most = ["--allocation-max-memory-request", "1G", "--allocation-max-memory-limit", "1500M"];
-    let cores = ["--allocation-max-cpu-request", "0.5", "--allocation-max-cpu-limit", "750m"];
-    let extras = ["--allocation-extras", "memory_limit,cpu_limit"];
-    let (_dir, server) = start(&[&most[..], &cores, &extras].concat());
-    let expected = json!({"variables": {
-        "KUBERNETES_CPU_REQUEST": "500m", "KUBERNETES_MEMORY_REQUEST": "953Mi",
-    }});
-    assert_eq!(ask(&server, SPECS[0], ""), expected, "and no default limit, of which nothing is known");
-}
-
-#[test]
 fn bad_requests_get_a_status_that_is_no_success_and_the_field() {
     let (_dir, server) = start(&[]);
     let huge = format!(
@@ -207,34 +166,4 @@ fn bad_requests_get_a_status_that_is_no_success_and_the_field() {
     let endless = format!("GET /v1/allocation?spec={}", "+x".repeat(1 << 19));
     assert_eq!(send(&endless), 431);
     assert_eq!(ask(&server, SPECS[0], "")["variables"].as_object().unwrap().len(), 2, "still serves");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_hook_settles_the_unseen_end_of_an_attempt_before_and_after_it() {
-    let (dir, server) = start(&[]);
-    measured(&server, "gitlab.example:1").await;
-    assert_eq!(outcome(&server, "gitlab.example:1").await.0, pb::Outcome::Lost);
-    for _ in 0..100 {
-        assert_eq!(hook(&server, "", &ended(1, "failed", "job_execution_timeout")), (200, "{}".to_owned()));
-    }
-    // what came first stands: the same job cannot have ended twice
-    assert_eq!(hook(&server, "", &ended(1, "success", "unknown_failure")).0, 200);
-    let timeout = (pb::Outcome::Failed, pb::Cause::Timeout);
-    let look = async || outcome(&server, "gitlab.example:1").await;
-    eventually("the first is settled", look, |seen| *seen == timeout).await;
-
-    assert_eq!(hook(&server, "", &ended(2, "success", "unknown_failure")).0, 200);
-    assert_eq!(hook(&server, "", &ended(2, "running", "unknown_failure")).0, 200);
-    // both go through one queue, so the hook is known when the attempt ends
-    measured(&server, "2").await;
-    assert_eq!(outcome(&server, "2").await, (pb::Outcome::Succeeded, pb::Cause::Unspecified));
-    let (_, metrics) = server.get("/metrics").unwrap();
-    for (kind, number) in [("settled", 1), ("repeated", 100), ("remembered", 1), ("other", 1)] {
-        let line = format!("plimsoll_hooks_total{{kind=\"{kind}\"}} {number}\n");
-        assert!(metrics.contains(&line), "{line} is not in {metrics}");
-    }
-
-    server.kill().unwrap();
-    let again = Server::start(Programs::for_tests(), dir.path()).unwrap();
-    assert_eq!(outcome(&again, "gitlab.example:1").await, timeout, "on disk before it is shown");
 }

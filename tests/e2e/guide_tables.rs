@@ -53,10 +53,3 @@ fn the_tables_of_repeated_builds_are_what_replay_prints() {
         after = rest;
     }
 }
-
-#[test]
-fn a_table_over_other_data_says_how_it_was_made() {
-    let (_, after) = GUIDE.split_once("18,973 builds of Spack's public CI").expect("the table of Spack's CI");
-    let part_of_guide = after.split("\n## ").next().unwrap_or_default();
-    assert_has(part_of_guide, ["release 0.", "sha256 of the file", "`plimsoll-server replay "]);
-}

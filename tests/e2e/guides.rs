@@ -1,5 +1,4 @@
-//! README and guides: links lead somewhere, commands and settings exist. `guide_blocks` reads and runs their examples. The test
-//! `wording` of `plimsoll-support` checks their words and sentences.
+//! README and guides: links lead somewhere, commands and settings exist. `guide_blocks` reads and runs their examples.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_support::postgres::PostgresServer;
-use plimsoll_tests::{Programs, Server, Site, eventually};
+use plimsoll_tests::{Server, eventually};
 use serde_json::{Value, json};
 
 use crate::gantry::{post_event, post_hook};
@@ -143,26 +142,6 @@ async fn every_shape_of_a_hook_is_taken_and_counted_once() {
     teller.is_right().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn hooks_of_one_job_count_once_in_any_order_however_often_they_come() {
-    let (_dir, mut teller) = teller();
-    let says = |status: &str| {
-        let mut body = whole(7);
-        body["build_status"] = json!(status);
-        body.to_string()
-    };
-    // the end first, then what went before it
-    teller.sends("remembered", "Idempotency-Key: a\r\n", &says("failed"));
-    for status in ["running", "pending", "created"] {
-        teller.sends("other", "", &says(status));
-    }
-    for n in 0..100 {
-        let header = ["Idempotency-Key: a\r\n", "", &format!("Idempotency-Key: {n}\r\n")][n % 3].to_owned();
-        teller.sends("repeated", &header, &says("failed"));
-    }
-    teller.is_right().await;
-}
-
 /// A pipeline of so many jobs, as GitLab sends it.
 fn pipeline(jobs: u64) -> String {
     let builds: Vec<Value> = (0..jobs)
@@ -216,33 +195,4 @@ async fn hooks_that_tell_of_no_job_get_200_whatever_they_hold_and_are_counted_by
         let line = format!("plimsoll_hooks_ignored_total{{kind=\"{kind}\"}} {number}\n");
         assert!(metrics.contains(&line), "{line} is not in {metrics}");
     }
-}
-
-#[test]
-fn a_large_hook_without_the_secret_gets_the_reason_and_is_not_cut_off() {
-    let server = Site::start_with(&[("--collect-token-file", "s3cret\n")], &[]).unwrap();
-    let server = &server.server;
-    let large = pipeline(3000);
-    let (status, answer) = post_event(server, "Pipeline Hook", "", &large);
-    assert!(status == 401 && answer.contains("X-Gitlab-Token"), "{status} {answer}");
-    assert_eq!(post_event(server, "Pipeline Hook", "X-Gitlab-Token: s3cret\r\n", &large).0, 200);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn hooks_answered_with_200_survive_a_takeover() {
-    let Some(database) = PostgresServer::shared() else { return };
-    let url = database.url(&database.new_database());
-    let dir = tempfile::tempdir().unwrap();
-    let start = |name: &str| {
-        Server::start_with(Programs::for_tests(), &dir.path().join(name), &["--store-url", &url]).unwrap()
-    };
-    let first = start("a");
-    for job in 1..=20 {
-        assert_eq!(post_hook(&first, "", &whole(job).to_string()).0, 200);
-    }
-    first.kill().unwrap();
-    let next = start("b");
-    let known = async || next.get("/metrics").unwrap().1;
-    let line = "plimsoll_hooks_total{kind=\"remembered\"} 20\n";
-    eventually("the next server knows each hook", known, |text| text.contains(line)).await;
 }

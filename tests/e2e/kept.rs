@@ -73,25 +73,3 @@ async fn what_an_agent_says_of_an_attempt_is_shown_even_after_a_restart() {
     let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
     assert_eq!(server.shown("a").await.unwrap(), before);
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_sample_that_cannot_be_used_costs_itself_and_a_wrong_end_only_what_is_wrong() {
-    let (_dir, server) = Server::fresh(&[]).unwrap();
-    let batch = |first_sequence, samples| pb::Batch { attempt: "a".into(), first_sequence, lost: 0, samples };
-    let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
-    let unusable = pb::Sample { need_bytes: u64::MAX, ..sample(3) };
-    let odd =
-        vec![sample(1), pb::Sample { elapsed_ms: u64::MAX, ..sample(2) }, unusable, sample(4), sample(2)];
-    assert_eq!(stream.exchange(batch(1, odd)).await.unwrap(), 5);
-    assert_eq!(stream.exchange(batch(6, vec![sample(3), sample(1)])).await.unwrap(), 7);
-    let end = pb::Finish { attempt: "a".into(), last_sequence: 7, wall_ms: 1, ..pb::Finish::default() };
-    assert_eq!(stream.exchange(end).await.unwrap(), 7);
-    let shown = server.shown("a").await.unwrap();
-    let times: Vec<u64> = shown.series.iter().map(|sample| sample.elapsed_ms).collect();
-    // the sample at 4 s comes before one at 2 s that fits
-    assert_eq!(times, [1000, 2000, 3000]);
-    let summary = shown.summary.unwrap();
-    assert_eq!((summary.samples, summary.samples_lost, summary.wall_ms), (3, 4, 3000));
-    let metrics = server.get("/metrics").unwrap().1;
-    assert!(metrics.contains("plimsoll_facts_skipped_total{kind=\"finish\"} 1\n"), "{metrics}");
-}

@@ -130,15 +130,3 @@ fn the_file_that_comes_with_the_program_can_be_tried_out() {
     assert_ne!(refused.code, Some(0));
     assert_has(&refused.stderr, ["line 1: ", "line 2: "]);
 }
-
-#[test]
-fn a_rule_that_does_nothing_is_warned_of_and_one_that_explodes_takes_the_time_of_its_text() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("pools.toml");
-    let rules = "[[pool]]\nname = \"x\"\n[[rule]]\nname = \"never\"\nref_class = 'nightly'\npool = \"x\"\n\
-        [[rule]]\npackage = '(a|a)*(a*)*b'\npool = \"x\"\n[[rule]]\nname = \"all\"\npackage = '.*'\npool = \"x\"\n";
-    fs::write(&file, rules).unwrap();
-    let tried = rules_test(&[file.to_str().unwrap(), "--key", &format!("package={}", "a".repeat(200))]);
-    assert_has(&tried.stderr, ["line 3: rule never: no ref_class can match 'nightly'"]);
-    assert_has(&tried.done(), ["takes  line   10  all"]);
-}

@@ -5,7 +5,6 @@
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
-    fs,
     path::Path,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -97,7 +96,7 @@ impl Cluster {
 }
 
 /// Three projects: jobs of several hours, one that ran out of memory and its retry, one that still runs, one without annotations. Beside
-/// them a cluster without annotations, and one with other labels.
+/// them another cluster.
 fn cluster() -> Cluster {
     let mut all = Cluster::new();
     let pod = |labels, from, until, peak_mib| Pod { labels, from, until, peak_mib, gap: (0, 0) };
@@ -132,37 +131,27 @@ fn cluster() -> Cluster {
     all.add("container_cpu_usage_seconds_total", &again, pod(gap.as_str(), 150, 60, 0.0), |share| {
         100.0 * ((share * 4.0) % 1.0)
     });
+    // of another cluster, which is not asked about
     let other = "cluster=\"b\",namespace=\"other\",pod=\"runner-y-project-9-concurrent-0-a\"";
     all.build(pod(other, 60, 40, 500.0));
-    odd_labels(&mut all, pod("", 60, 40, 700.0));
     all
 }
 
-/// A cluster whose labels have the names of the example in files.md.
-fn odd_labels(all: &mut Cluster, pod: Pod<'_>) {
-    let build = "cluster=\"c\",namespace=\"ci\",pod_name=\"p\",container_name=\"build\"";
-    all.add("container_memory_working_set_bytes", build, pod, |_| pod.peak_mib * MIB);
-    let job = "cluster=\"c\",exported_namespace=\"ci\",exported_pod=\"p\",annotation_ci_example_com_job=\"7\",\
-               annotation_ci_example_com_name=\"link\",annotation_ci_example_com_project=\"group/three\",\
-               annotation_ci_example_com_host=\"gitlab.example\"";
-    all.add("kube_pod_annotations", job, pod, |_| 1.0);
-}
-
 /// Runs the import; exit status, standard output, standard error.
-pub(crate) fn import(dir: &Path, options: &[&str]) -> (i32, String, String) {
+fn import(dir: &Path, options: &[&str]) -> (i32, String, String) {
     let answer = Server::call_on(&dir.join("data"), &[&["import"], options].concat());
     (answer.code.unwrap(), answer.stdout, answer.stderr)
 }
 
 /// The attempts of the store by their ids.
-pub(crate) fn exported(dir: &Path) -> BTreeMap<String, Value> {
+fn exported(dir: &Path) -> BTreeMap<String, Value> {
     let text = Server::call_on(&dir.join("data"), &["export", "-"]).done();
     let rows = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     rows.map(|row| (row["attempt"].as_str().unwrap().to_owned(), row["summary"].clone())).collect()
 }
 
 /// A Prometheus that has recorded the cluster, and its address.
-pub(crate) async fn prometheus() -> (Prometheus, String) {
+async fn prometheus() -> (Prometheus, String) {
     let prometheus = Prometheus::recorded(&cluster().text());
     let loaded = "count(last_over_time(container_memory_working_set_bytes[6h]))";
     eventually("the blocks are loaded", async || prometheus.value(loaded), Option::is_some).await;
@@ -252,80 +241,4 @@ async fn what_prometheus_saw_of_a_cluster_becomes_requests_and_lowers_no_limit()
     assert!(printed.contains("0 attempts added, 4 already there"), "{printed}");
 
     requests_change_and_limits_stay(dir.path());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_without_annotations_gets_its_totals_and_the_option_that_mends_it() {
-    if !has_prometheus() {
-        return;
-    }
-    let (_prometheus, url) = prometheus().await;
-    let dir = tempfile::tempdir().unwrap();
-    let of = |cluster: &str, more: &[&str]| {
-        let selector = format!("cluster=\"{cluster}\"");
-        let options =
-            [&["--prometheus", &url, "--since", "6h", "--prometheus-selector", &selector], more].concat();
-        import(dir.path(), &options)
-    };
-    let (code, printed, wrong) = of("b", &[]);
-    assert_eq!(code, 3, "{wrong}");
-    assert!(
-        printed.lines().any(|line| line.starts_with("other "))
-            && printed.contains("project alone           1  100.0 %"),
-        "{printed}"
-    );
-    assert!(wrong.contains("nothing was stored"), "{wrong}");
-    assert!(wrong.contains("--metric-annotations-allowlist=pods=[job.runner.gitlab.com/id,"), "{wrong}");
-    assert!(!dir.path().join("data").try_exists().unwrap(), "nothing was stored");
-
-    // labels with other names: said, and mended by a file
-    let (code, _, wrong) = of("c", &[]);
-    assert_eq!(code, 1, "{wrong}");
-    assert!(wrong.contains("knows no container with container=\"build\"; the labels of container_memory_working_set_bytes are cluster, container_name, namespace, pod_name"), "{wrong}");
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/files/prometheus-labels.toml");
-    let (code, printed, wrong) = of("c", &["--prometheus-labels", example.to_str().unwrap()]);
-    assert_eq!(code, 0, "{printed}{wrong}");
-    let attempt = &exported(dir.path())["gitlab.example:7"];
-    assert_eq!(
-        (&attempt["key"]["package"], &attempt["key"]["project"]),
-        (&"link".into(), &"group/three".into())
-    );
-    let (code, _, wrong) = of("d", &[]);
-    assert!(code == 1 && wrong.contains("does it scrape the kubelet's cAdvisor"), "{wrong}");
-    let (code, _, wrong) = of("a\"}", &[]);
-    assert!(code == 2 && wrong.contains("without braces"), "{wrong}");
-    let (code, _, wrong) = of("a", &["--prometheus-selector", "cluster=a"]);
-    assert!(code != 0 && !wrong.is_empty(), "{wrong}");
-}
-
-#[test]
-fn a_wrong_option_is_named_before_prometheus_is_asked() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = |name: &str, text: &str| {
-        fs::write(dir.path().join(name), text).unwrap();
-        dir.path().join(name).to_str().unwrap().to_owned()
-    };
-    let (wrong_key, wrong_name, empty) =
-        (file("key.toml", "pods = \"a\"\n"), file("name.toml", "pod = \"a-b\"\n"), file("token", "\n"));
-    let at = ["--prometheus", "http://127.0.0.1:1"];
-    let cases: [(&[&str], i32, &str); 9] = [
-        (&[], 2, "<FILE>"),
-        (&["builds.csv", at[0], at[1]], 2, "cannot be used with"),
-        (&["builds.csv", "--prometheus-selector", "a=\"b\""], 2, "cannot be used with"),
-        (
-            &["--prometheus", "prometheus:9090"],
-            2,
-            "is not an address of Prometheus; write it as http://prometheus:9090",
-        ),
-        (&[at[0], at[1], "--since", "10s"], 2, "must be from 1h to 400d"),
-        (&[at[0], at[1], "--prometheus-labels", &wrong_key], 1, "unknown field `pods`"),
-        (&[at[0], at[1], "--prometheus-labels", &wrong_name], 1, "pod: \"a-b\" is not the name of a label"),
-        (&[at[0], at[1], "--prometheus-token-file", &empty], 1, "--prometheus-token-file"),
-        (&[at[0], at[1]], 1, "http://127.0.0.1:1: cannot be reached"),
-    ];
-    for (options, status, word) in cases {
-        let (code, _, wrong) = import(dir.path(), options);
-        assert!(code == status && wrong.contains(word), "{options:?}: {code} {wrong}");
-    }
-    assert!(!dir.path().join("data").try_exists().unwrap());
 }

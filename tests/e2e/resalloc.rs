@@ -130,29 +130,6 @@ except OSError: print("repeated")
 }
 
 #[test]
-fn a_client_that_dies_in_its_wait_or_closes_twice_disturbs_no_other() {
-    if !has_python() {
-        return;
-    }
-    let site = Site::start_with(&[("--pools-file", POOLS)], &[]).unwrap();
-    let script = r#"
-import socket
-first, dead, last = [p.takeTicket(["x"]) for _ in range(3)]
-body = rpc.dumps((dead,), "waitTicket").encode()
-head = "POST /RPC2 HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/xml\r\nContent-Length: %d\r\n\r\n" % len(body)
-dying = socket.create_connection(("127.0.0.1", int("ADDRESS".rsplit(":", 1)[1])))
-dying.sendall(head.encode() + body)
-print(dying.recv(12).decode())
-dying.close()
-print(p.closeTicket(first), p.closeTicket(first), p.closeTicket(str(first)), state(first))
-print(p.waitTicket(first), state(dead), p.closeTicket(dead), p.waitTicket(last), p.waitTicket(dead))
-"#;
-    let script = script.replace("ADDRESS", &site.server.http.to_string());
-    let printed = python(&site.server, "", &script);
-    assert_eq!(printed, "HTTP/1.1 200\nNone None None yynp\np ynnp None p p\n");
-}
-
-#[test]
 fn a_ticket_that_its_client_took_without_seeing_the_answer_ends_by_itself_also_upstream() {
     if !has_python() {
         return;

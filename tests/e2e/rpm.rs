@@ -1,11 +1,9 @@
 //! RPM builds under the agent: key and phases come from the command and its output, and a failure is judged by both.
 //!
 //! `rpmbuild` runs for real. It is in Debian's package `rpm`; without it these tests are skipped, unless `PLIMSOLL_RPM_REQUIRED` is set.
-//! mock needs a Fedora chroot, so a script prints what it printed.
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -89,74 +87,6 @@ fn a_rebuild_of_a_source_package_has_its_key_and_its_phases_and_a_failed_check_i
     assert_eq!(failed.sections(), ["%prep", "%build", "%install", "%check"]);
     assert_eq!(failed.decision(), ("deterministic", "no"), "{}", failed.verdict);
     assert!(failed.verdict.to_string().contains("(%check)"), "{}", failed.verdict);
-}
-
-#[test]
-fn a_section_that_is_killed_for_memory_is_retried_with_more() {
-    let site = Site::start().unwrap();
-    let hold = "head -c 200M /dev/zero | tail >/dev/null";
-    let Some(package) = source_package(site.dir.path(), hold, "true") else { return };
-    let top = top(site.dir.path());
-    let rebuild = ["rpmbuild", "--define", &top, "--rebuild", package.to_str().unwrap()];
-    let killed = judged(&site, "killed", &["--limit-memory", "64MiB"], &rebuild);
-    if killed.stderr.contains("without the memory limit") {
-        eprintln!("skipped: {}", killed.stderr);
-        return;
-    }
-    assert_eq!(killed.code, Some(1), "{}", killed.stderr);
-    assert_eq!(killed.sections().last(), Some(&"%build"), "{:?}", killed.phases);
-    assert_eq!(killed.decision(), ("oom", "bigger"), "{}", killed.verdict);
-}
-
-/// What mock prints with `print_main_output`, up to the line that decides.
-const MOCK: &str = "INFO: mock.py version 6.1 starting (python version = 3.13.2), args: mock -r fedora-42-x86_64\n\
-Start(bootstrap): init plugins\nFinish(bootstrap): init plugins\nINFO: Start(acme-1.0-1.fc42.src.rpm)  Config(fedora-42-x86_64)\n\
-Start: dnf5 install\n>>> Curl error (28): Timeout was reached for https://mirror.example.org/repodata/repomd.xml []\n\
-WARNING: Dnf command failed, retrying, attempt #2, sleeping 10s\nFinish: dnf5 install\n\
-Start: build phase for acme-1.0-1.fc42.src.rpm\nStart: rpmbuild acme-1.0-1.fc42.src.rpm\n\
-Executing(%prep): /bin/sh -e /var/tmp/rpm-tmp.4kGfUT\n+ umask 022\n\
-Executing(%build): /bin/sh -e /var/tmp/rpm-tmp.Qx1abc\n+ make\n";
-const MOCK_ENDS: &str = "ERROR: Exception(acme-1.0-1.fc42.src.rpm) Config(fedora-42-x86_64) 1 minutes 2 seconds\n\
-INFO: Results and/or logs in: /var/lib/mock/fedora-42-x86_64/result\nERROR: Command failed: \n \
-# /usr/bin/systemd-nspawn -q -M 4c26 -D /var/lib/mock/fedora-42-x86_64/root bash --login -c /usr/bin/rpmbuild -bb acme.spec\n";
-
-#[test]
-fn mock_is_judged_by_the_phase_that_failed_and_not_by_a_mirror_that_answered_late() {
-    let site = Site::start().unwrap();
-    for (attempt, lines, phases, decision) in [
-        (
-            "sources",
-            "a.c:3:1: error: 'x' undeclared\nerror: Bad exit status from /var/tmp/rpm-tmp.Qx1abc (%build)",
-            &["%prep", "%build"][..],
-            ("deterministic", "no"),
-        ),
-        (
-            "tests",
-            "Executing(%check): /bin/sh -e /var/tmp/rpm-tmp.Zz9\nerror: Bad exit status from /var/tmp/rpm-tmp.Zz9 (%check)",
-            &["%prep", "%build", "%check"],
-            ("deterministic", "no"),
-        ),
-        (
-            "network",
-            "curl: (6) Could not resolve host: x.example.org\nerror: Bad exit status from /var/tmp/rpm-tmp.Qx1abc (%build)",
-            &["%prep", "%build"],
-            ("infra", "as_is"),
-        ),
-    ] {
-        let mock = site.dir.path().join("mock");
-        fs::write(site.dir.path().join("printed"), format!("{MOCK}{lines}\n{MOCK_ENDS}")).unwrap();
-        let script = format!("#!/bin/sh\ncat {}/printed\nexit 1\n", site.dir.path().display());
-        fs::write(&mock, script).unwrap();
-        fs::set_permissions(&mock, fs::Permissions::from_mode(0o755)).unwrap();
-        let command =
-            [mock.to_str().unwrap(), "-r", "fedora-42-x86_64", "--rebuild", "acme-1.0-1.fc42.src.rpm"];
-        let failed = judged(&site, attempt, &["--key", "owner=@team", "--key", "project=apps"], &command);
-        assert_eq!(failed.code, Some(1), "{}", failed.stderr);
-        let shown = failed.shown.to_string();
-        assert_has(&shown, ["\"acme\"", "\"1.0\"", "fedora-42-x86_64", "@team", "apps"]);
-        assert_eq!(failed.sections(), phases, "{attempt}");
-        assert_eq!(failed.decision(), decision, "{attempt}: {}", failed.verdict);
-    }
 }
 
 /// As `systemd-nspawn` does with its container: the build goes on in a scope outside of the group that was made for it.

@@ -53,15 +53,3 @@ async fn a_server_that_is_opening_its_store_can_be_stopped() {
     let status = server.wait().await.unwrap();
     assert!(status.success(), "{status}");
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stop_that_signals_twice_at_once_is_one_stop() {
-    let (_dir, mut server) = Server::fresh(&[]).unwrap();
-    let _stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
-    // as a terminal and a supervisor do
-    for signal in [Signal::SIGINT, Signal::SIGTERM] {
-        kill(Pid::from_raw(i32::try_from(server.pid()).unwrap()), signal).unwrap();
-    }
-    let (stopped, log) = tokio::task::spawn_blocking(move || server.ended()).await.unwrap().unwrap();
-    assert!(stopped.success(), "{stopped}: {log}");
-}

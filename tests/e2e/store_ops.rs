@@ -97,26 +97,3 @@ fn an_import_says_by_its_exit_status_that_rows_were_refused() {
         assert_eq!(fs::exists(&data).unwrap(), made, "{rows}");
     }
 }
-
-#[test]
-fn bad_archives_and_directories_are_refused_with_the_way_out() {
-    let dir = tempfile::tempdir().unwrap();
-    let (data, file) = (dir.path().join("data"), dir.path().join("file"));
-    fs::write(&file, "not a backup").unwrap();
-    assert!(refused(&data, &["restore", file.to_str().unwrap()]).contains("no backup"));
-    assert!(!fs::exists(&data).unwrap(), "nothing was made");
-    for words in [&["verify"][..], &["compact"], &["backup", "-"], &["export", "-"]] {
-        assert!(refused(&data, words).contains("holds no store"), "{words:?}");
-        assert!(!fs::exists(&data).unwrap(), "nothing was made by {words:?}");
-        assert!(refused(&file, words).contains("is not a directory"), "{words:?}");
-    }
-    let taken = refused(&data, &["restore", "/nowhere/backup"]);
-    assert_eq!(taken.matches("os error 2").count(), 1, "{taken}");
-    fs::create_dir(&data).unwrap();
-    fs::write(data.join("thesis.txt"), "years of work").unwrap();
-    let server = Server::start(Programs::for_tests(), &dir.path().join("other")).unwrap();
-    assert!(server.stop().unwrap().success());
-    done(&dir.path().join("other"), &["backup", dir.path().join("backup").to_str().unwrap()]);
-    let error = refused(&data, &["restore", dir.path().join("backup").to_str().unwrap()]);
-    assert!(error.contains("thesis.txt"), "{error}");
-}

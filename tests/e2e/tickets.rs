@@ -5,7 +5,6 @@ use std::fs;
 use plimsoll_proto::v1::{self as pb, TicketState as State, placement_client::PlacementClient};
 use plimsoll_tests::{Sender, Site, eventually, finish, hello};
 use tonic::{Code, Status, transport::Channel};
-use tonic_types::StatusExt as _;
 
 const POOLS: &str = "[[pool]]\nname = \"big\"\nat_once = 2\n[tickets]\neach_owner = 3\n";
 
@@ -90,63 +89,6 @@ async fn a_ticket_is_granted_once_through_kills_and_free_when_its_attempt_ends()
     let asked = pb::WatchTicketRequest { ticket: "a".into(), hold: false };
     let gone = site.client().await.watch_ticket(asked).await.unwrap_err();
     assert!(gone.code() == Code::NotFound && gone.message().contains("or it has ended"), "{gone}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_watcher_gets_each_change_until_the_end() {
-    let site = Placing::new();
-    for name in ["a", "b", "c"] {
-        site.open(name, "o").await;
-    }
-    let asked = pb::WatchTicketRequest { ticket: "c".into(), hold: true };
-    let mut stream = site.client().await.watch_ticket(asked).await.unwrap().into_inner();
-    let mut next = async || stream.message().await.unwrap().map(|message| message.ticket.unwrap().state());
-    assert_eq!(next().await, Some(State::Queued));
-    site.close("a", "o").await.unwrap();
-    assert_eq!(next().await, Some(State::Granted));
-    site.close("c", "o").await.unwrap();
-    assert_eq!((next().await, next().await), (Some(State::Closed), None));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_with_a_ticket_is_named_and_changes_nothing() {
-    let site = Placing::new();
-    site.open("a", "o").await;
-    let wrong = async |question: pb::OpenTicketRequest| {
-        let status = site.ask(question).await.unwrap_err();
-        let field = status.get_error_details().bad_request().map(|bad| bad.field_violations[0].field.clone());
-        (status.code(), field.unwrap_or_default())
-    };
-    let invalid = |field: &str| (Code::InvalidArgument, field.to_owned());
-    let asked = || question("b", "o");
-    for (field, wrong_question) in [
-        ("owner", question("b", &"x".repeat(200_000))),
-        ("pool", pb::OpenTicketRequest { pool: "moon".into(), ..asked() }),
-        ("pool", pb::OpenTicketRequest { pool: "x\n".into(), ..asked() }),
-        ("kind", pb::OpenTicketRequest { kind: "lazy".into(), ..asked() }),
-        ("tags", pb::OpenTicketRequest { tags: vec!["gold".into()], ..asked() }),
-        ("ticket", pb::OpenTicketRequest { ticket: "x".repeat(1000), ..asked() }),
-        ("ticket", pb::OpenTicketRequest { ticket: "a b".into(), ..asked() }),
-        ("key", pb::OpenTicketRequest { key: None, ..asked() }),
-    ] {
-        assert_eq!(wrong(wrong_question).await, invalid(field));
-    }
-    assert_eq!(wrong(question("a", "another")).await.0, Code::AlreadyExists);
-    // a message of a megabyte is not read at all
-    let huge = site.ask(question("b", &"x".repeat(1 << 20))).await.unwrap_err();
-    assert!(matches!(huge.code(), Code::OutOfRange | Code::ResourceExhausted), "{huge}");
-    assert_eq!(site.close("a", "another").await.unwrap_err().code(), Code::InvalidArgument);
-    assert_eq!(site.close("unknown", "o").await.unwrap_err().code(), Code::NotFound);
-    assert_eq!(site.open("a", "o").await.state(), State::Granted);
-    assert_eq!(site.open("b", "o").await.state(), State::Granted, "none of the refused ones took its place");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_limit_of_nothing_keeps_the_server_from_starting_with_the_line() {
-    let pools = "[[pool]]\nname = \"big\"\n[tickets]\neach_owner = 0\n";
-    let failed = Site::start_with(&[("--pools-file", pools)], &[]);
-    let error = format!("{:#}", failed.unwrap_err());
-    assert!(error.contains("line 4: tickets: each_owner is 0"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 use std::{io::Write as _, process::Stdio};
 
 use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
-use plimsoll_tests::{Programs, Sender, Server, assert_has, finish, hello};
+use plimsoll_tests::{Programs, Sender, Server, finish, hello};
 use tonic::{Code, Status};
 
 /// Runs `plimsoll-server classify` over these lines; code, lines of the answer, complaints.
@@ -50,21 +50,23 @@ fn recorded_failures_are_judged_without_a_server() {
     assert_eq!(answers[2]["cause"], "infra", "a kill alone does not say why");
 }
 
+/// The opening of an attempt of a package at a commit.
 #[test]
-fn a_line_that_is_no_failure_is_named_and_the_others_are_judged() {
-    let (code, answers, complaints) =
-        classify("{\"exit\":1}\n{\"exit\":\"one\"}\nnonsense\n{\"exit\":127}\n", &[]);
-    assert_eq!((code, answers.len()), (Some(1), 4));
-    assert_eq!((&answers[1]["line"], &answers[2]["line"]), (&2.into(), &3.into()));
-    assert!(answers[1]["error"].as_str().unwrap().contains("expected i32"), "{}", answers[1]);
-    assert_eq!(answers[3]["cause"], "deterministic");
-    assert!(complaints.contains("2 lines of -"), "{complaints}");
-    let missing = Server::call(&["classify", "/nonexistent/x"]);
-    assert_eq!(missing.code, Some(1));
-    assert_has(&missing.stderr, ["/nonexistent/x cannot be opened"]);
+fn the_budget_and_the_price_of_a_retry_are_shown_without_a_server() {
+    let killed = "{\"id\":\"k\",\"exit\":2,\"oom_kill\":1,\"mem_limit\":104857600,\"peak_rss\":99614720,\"wall_s\":60}\n";
+    let refused =
+        "{\"failure_reason\":\"api_failure\",\"mem_limit\":104857600,\"peak_rss\":9961472,\"wall_s\":60}\n";
+    let (code, answers, complaints) = classify(&format!("{killed}{{\"exit\":127}}\n{refused}"), &[]);
+    assert_eq!(code, Some(0), "{complaints}");
+    assert_eq!(answers[0]["attempts_left"], 2);
+    let next = &answers[0]["next"];
+    assert!(next["memory_limit_bytes"].as_u64().unwrap() > 104_857_600, "{next}");
+    assert!(answers[0]["cost"]["memory_gib_h"].as_f64().unwrap() > 0.0, "{}", answers[0]);
+    assert!(answers[1]["next"].is_null() && answers[1]["cost"].is_null(), "{}", answers[1]);
+    assert!(answers[2]["wait_ms"].as_u64().unwrap() > 0, "{}", answers[2]);
+    assert!(answers[2]["waiting_saves_gib_h"].as_f64().unwrap() > 0.0, "{}", answers[2]);
 }
 
-/// The opening of an attempt of a package at a commit.
 fn opening(attempt: &str, project: &str) -> pb::Hello {
     let mut key = pb::Key { package: "zlib".into(), project: project.into(), ..pb::Key::default() };
     key.labels.insert("commit".into(), "c0ffee".into());

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader, Write as _},
+    io::{BufRead as _, BufReader},
     process::{Child, Stdio},
 };
 
@@ -15,7 +15,7 @@ use plimsoll_tests::{Agent, Answer, Programs, Server};
 
 use tempfile::TempDir;
 
-use super::judge::{Judge, fewer, verdict};
+use super::judge::{Judge, verdict};
 
 /// Each job holds 40 MiB until all of them do, so that their number decides what the build needs. Jobs that were killed end the wait
 /// too.
@@ -80,24 +80,6 @@ async fn a_build_that_is_killed_for_memory_passes_with_fewer_jobs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tools_get_the_number_through_their_variables() {
-    let (_dir, judge, agent) = judged(&[fewer(3), fewer(1)]).await;
-    let agent = agent.with("MAKEFLAGS", "k -j8");
-    let script = "echo $MAKEFLAGS/$SPACK_BUILD_JOBS/$CMAKE_BUILD_PARALLEL_LEVEL/$CARGO_BUILD_JOBS; \
-                  [ \"$CARGO_BUILD_JOBS\" = 1 ] || exit 5";
-    let ran = run(&agent, &["--retry-in-place", "10"], script).await;
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "k -j8///\nk -j3/3/3/3\nk -j1/1/1/1\n"), "{ran:?}");
-    let asked: Vec<String> = judge.asked().into_iter().map(|asked| asked.attempt).collect();
-    assert_eq!(asked, ["mine", "mine/2"], "a try that passed is not judged");
-    assert_eq!(
-        ran.stderr.matches("plimsoll: zlib ended with").count(),
-        3,
-        "a report for each: {}",
-        ran.stderr
-    );
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_larger_place_is_asked_for_where_there_is_one_and_made_up_for_by_fewer_jobs_elsewhere() {
     let oom = Verdict { cause: Cause::Oom.into(), ..verdict(Action::Bigger) };
     let (_dir, _judge, agent) = judged(&[oom.clone(), oom]).await;
@@ -125,65 +107,8 @@ async fn the_last_exit_code_counts_and_the_verdict_on_it() {
     assert!(ran.stderr.contains("does not try again here: it needs another place"), "{}", ran.stderr);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_says_its_own_number_is_left_alone() {
-    let (_dir, judge, agent) = judged(&[fewer(2)]).await;
-    let line = ["run", "--retry-in-place", "2", "--attempt", "own", "--", "sh", "-c", "exit 3", "sh", "-j8"];
-    let ran = tokio::task::spawn_blocking(move || agent.call(&line)).await.unwrap();
-    assert_eq!(ran.code, Some(3), "{ran:?}");
-    assert!(ran.stderr.contains("the command says -j8 itself; write {jobs}"), "{}", ran.stderr);
-    assert_eq!(judge.asked().len(), 1);
-}
-
-/// Runs the attempt `own`, tried again at most twice: a shell that reads its script from this input.
-async fn with_input(agent: &Agent, input: impl Into<Stdio>) -> std::process::Output {
-    let line = "run --retry-in-place 2 --attempt own --patience 2m --key package=zlib -- sh";
-    let mut command = agent.command(&line.split(' ').collect::<Vec<_>>());
-    command.stdin(input);
-    tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap()
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_input_that_is_used_up_is_not_taken_for_an_empty_one() {
-    let (dir, _judge, agent) = judged(&[as_is(0), as_is(0), as_is(0)]).await;
-    let (reader, mut writer) = std::io::pipe().unwrap();
-    writer.write_all(b"echo tried; exit 3\n").unwrap();
-    drop(writer);
-    let piped = with_input(&agent, reader).await;
-    let stderr = String::from_utf8_lossy(&piped.stderr).into_owned();
-    assert_eq!((piped.status.code(), piped.stdout.as_slice()), (Some(3), &b"tried\n"[..]), "{stderr}");
-    assert!(
-        stderr.contains("does not try again here: what it read from its standard input is gone"),
-        "{stderr}"
-    );
-    let script = dir.path().join("script");
-    fs::write(&script, "echo tried; exit 3\n").unwrap();
-    let filed = with_input(&agent, fs::File::open(&script).unwrap()).await;
-    assert_eq!(
-        (filed.status.code(), filed.stdout.as_slice()),
-        (Some(3), &b"tried\ntried\ntried\n"[..]),
-        "{filed:?}"
-    );
-}
-
 /// Starts the agent, reads what it and its command say on standard error until a line holds `words`, and sends it SIGTERM.
 async fn terminate_at(agent: &Agent, options: &[&str], script: &str, words: &str) -> (Option<i32>, String) {
-    signal_at(agent, options, script, words, &[Signal::SIGTERM]).await
-}
-
-fn send_all(to: Pid, signals: &[Signal]) {
-    for signal in signals {
-        kill(to, *signal).unwrap();
-    }
-}
-
-async fn signal_at(
-    agent: &Agent,
-    options: &[&str],
-    script: &str,
-    words: &str,
-    signals: &'static [Signal],
-) -> (Option<i32>, String) {
     let line = [&MINE, options, &["--", "sh", "-c", script]];
     let mut command = agent.command(&line.concat());
     let mut child: Child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
@@ -193,8 +118,7 @@ async fn signal_at(
         for line in BufReader::new(stderr).lines() {
             let line = line.unwrap();
             if !sent && line.contains(&words) {
-                let agent = Pid::from_raw(child.id().cast_signed());
-                send_all(agent, signals);
+                kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).unwrap();
                 sent = true;
             }
             printed.push_str(&line);
@@ -215,40 +139,4 @@ async fn a_signal_while_it_waits_ends_it_at_once() {
     assert_eq!(code, Some(3), "{stderr}");
     assert!(stderr.contains("does not try again: SIGTERM came while it waited"), "{stderr}");
     assert_eq!(fs::read_to_string(dir.path().join("tries")).unwrap(), "x\n");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_build_that_was_asked_to_end_is_not_tried_again() {
-    let (dir, judge, agent) = judged(&[as_is(0), as_is(0)]).await;
-    let options = ["--retry-in-place", "3", "--exit-code-for", "as-is=81"];
-    // it cleans up, and fails in its own way
-    let script = "trap 'exit 4' TERM; echo x >>$DIR/tries; [ $(wc -l <$DIR/tries) = 1 ] || exit 5; echo ready >&2; \
-                  while :; do sleep 0.05; done";
-    let (code, stderr) = terminate_at(&agent, &options, script, "ready").await;
-    assert_eq!(code, Some(4), "{stderr}");
-    assert!(stderr.contains("exit code 4 stays: the job got a signal to end"), "{stderr}");
-    assert_eq!(fs::read_to_string(dir.path().join("tries")).unwrap(), "x\n");
-    assert_eq!(judge.asked(), [], "no request about it");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_survived_signal_switches_nothing_off() {
-    let (_dir, judge, agent) = judged(&[as_is(0)]).await;
-    // the agent reads the lower number first, so the build ends after the signal that it ignores
-    let script = "trap '' HUP TERM; trap 'exit 4' XCPU; echo ready >&2; while :; do sleep 0.05; done";
-    let signals = &[Signal::SIGHUP, Signal::SIGTERM, Signal::SIGXCPU];
-    let (code, stderr) = signal_at(&agent, &["--exit-code-for", "as-is=81"], script, "ready", signals).await;
-    assert_eq!(code, Some(81), "{stderr}");
-    assert_eq!(judge.asked().len(), 1);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_later_try_can_be_killed_for_memory_as_the_first_one() {
-    let (_dir, _judge, agent) = judged(&[as_is(0)]).await;
-    let script = "cat /proc/self/oom_score_adj; echo x >>$DIR/tries; [ $(wc -l <$DIR/tries) = 2 ]";
-    let ran = run(&agent, &["--retry-in-place", "1"], script).await;
-    let scores: Vec<&str> = ran.stdout.lines().collect();
-    let [first, second] = scores[..] else { panic!("{ran:?}") };
-    assert_eq!(first, second);
-    assert_ne!(second, "-1000", "the kernel must be able to end it");
 }

@@ -45,15 +45,6 @@ pub(super) fn verdict(action: pb::Action) -> pb::Verdict {
     pb::Verdict { action: action.into(), reason: "the test says so".to_owned(), ..pb::Verdict::default() }
 }
 
-/// The verdict that so many jobs may pass.
-pub(super) fn fewer(jobs: u64) -> pb::Verdict {
-    let build_jobs = Some(pb::Quantity { value: jobs, basis: None });
-    pb::Verdict {
-        next: Some(pb::Prediction { build_jobs, ..pb::Prediction::default() }),
-        ..verdict(pb::Action::FewerJobs)
-    }
-}
-
 struct Service {
     verdicts: Arc<Mutex<VecDeque<pb::Verdict>>>,
     asked: Arc<Mutex<Vec<pb::ShouldRetryRequest>>>,

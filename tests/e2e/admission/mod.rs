@@ -5,7 +5,7 @@ mod webhook;
 use std::sync::Arc;
 
 use plimsoll_tests::assert_has;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -63,100 +63,6 @@ async fn the_review_of_the_guide_is_answered() {
 }
 
 #[tokio::test]
-async fn a_pod_is_sent_to_the_pool_that_its_job_fits() {
-    let pools = "[[pool]]\nname = \"big\"\nmemory = \"64GiB\"\nprice_gib_hour = 1\nnode_selector = { size = \"big\" }\n\
-                 [[pool]]\nname = \"small\"\nmemory = \"8GiB\"\nnode_selector = { size = \"small\" }\n\
-                 tolerations = [{ key = \"ci\", operator = \"Exists\" }]\n\
-                 [kind.auto]\npriority_class = \"ci-low\"\nnode_selector = { builds_auto = \"true\" }\n";
-    let options = ["--admit-mode", "on", "--admit-trust-variables", "on"];
-    let webhook = start_with(&[("--pools-file", pools)], &options);
-    for number in 0..8 {
-        webhook.attempt(&format!("before-{number}"), "1", 900 + number, false).await;
-    }
-    let mut asked = pod();
-    asked["spec"]["priority"] = json!(0);
-    let kind = json!({ "name": "PLIMSOLL_BUILD_KIND", "value": "auto" });
-    asked["spec"]["containers"][0]["env"].as_array_mut().unwrap().push(kind);
-    let (after, _) = webhook.admit(&asked).await;
-    let spec = &after["spec"];
-    assert_eq!(
-        (&spec["nodeSelector"]["size"], &spec["nodeSelector"]["builds_auto"]),
-        (&json!("small"), &json!("true"))
-    );
-    assert_eq!(spec["tolerations"][1], json!({ "key": "ci", "operator": "Exists" }));
-    assert_eq!((&spec["priorityClassName"], &spec["priority"]), (&json!("ci-low"), &json!(null)));
-    let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
-    let mut named = after.clone();
-    named["metadata"]["name"] = json!("runner-abcdefg");
-    std::fs::write(file.path(), named.to_string()).unwrap();
-    assert_eq!(
-        crate::deploy::complaints(&[file.path().to_owned()]).unwrap_or_default(),
-        Vec::<String>::new()
-    );
-    let (same, response) = webhook.admit(&after).await;
-    assert!(same == after && response["patch"].is_null(), "{response}");
-}
-
-#[tokio::test]
-async fn in_shadow_mode_pods_get_the_agent_that_measures_and_no_size_but_for_a_stack_that_is_in_force() {
-    let on = ["--admit-mode", "on", "--admit-agent-image", "agent:1", "--shadow", "on"];
-    let sizes = |pod: &Value| pod["spec"]["containers"][0]["resources"].clone();
-    for (apply, sized) in [("*=0", false), ("e4s=100%", true)] {
-        let webhook = start(&[&on[..], &["--shadow-apply", apply]].concat());
-        for number in 0..8 {
-            webhook.attempt(&format!("before-{number}"), "1", 900, false).await;
-        }
-        let (after, _) = webhook.admit(&pod()).await;
-        assert_eq!(sizes(&after) != sizes(&pod()), sized, "{apply}: {after}");
-        assert!(after["spec"]["initContainers"].to_string().contains("agent:1"), "{after}");
-        let (_, metrics) = webhook.server.get("/metrics").unwrap();
-        let seen = metrics.contains("plimsoll_shadow_withheld_total{kind=\"pod\"} 1\n");
-        assert_eq!(seen, !sized, "what would be done is counted");
-        // a person's own word counts
-        let mut own = pod();
-        own["metadata"]["annotations"]["plimsoll/memory-limit"] = json!("96Gi");
-        let (after, _) = webhook.admit(&own).await;
-        assert_eq!(sizes(&after)["limits"]["memory"], "98304Mi", "{after}");
-    }
-}
-
-#[tokio::test]
-async fn a_pod_of_a_current_runner_is_sized_and_measured_and_one_with_sizes_of_its_own_is_counted() {
-    let webhook = start(&["--admit-mode", "on", "--admit-agent-image", "agent:1"]);
-    for number in 0..8 {
-        webhook.attempt(&format!("before-{number}"), "1", 900, false).await;
-    }
-    let with = |sizes: Value| {
-        let mut pod = pod();
-        pod["spec"]["resources"] = sizes;
-        pod
-    };
-    // what the runner sends from 18.10 on
-    let (after, _) = webhook.admit(&with(json!({}))).await;
-    assert!(memory_limit(&after) < 20_000 && after.to_string().contains("agent:1"), "{after}");
-    let own = with(json!({ "limits": { "memory": "8Gi" } }));
-    assert_eq!(webhook.admit(&own).await.0, own);
-    let mut windows = with(json!({}));
-    windows["spec"]["nodeSelector"] = json!({ "kubernetes.io/os": "windows" });
-    assert_eq!(webhook.admit(&windows).await.0, windows, "neither sizes of Linux nor its agent");
-    let mut unknown = pod();
-    unknown["metadata"]["annotations"]["metrics/spack_job_spec_pkg_name"] = json!("new");
-    let (after, _) = webhook.admit(&unknown).await;
-    assert_eq!(after["spec"]["containers"], unknown["spec"]["containers"]);
-    let (_, metrics) = webhook.server.get("/metrics").unwrap();
-    for (kind, count) in
-        [("pod_sizes", 1), ("other_system", 1), ("unsure", 1), ("late", 0), ("unreadable", 0)]
-    {
-        let line = format!("plimsoll_admissions_unsized_total{{kind=\"{kind}\"}} {count}\n");
-        assert!(metrics.contains(&line), "{line} in {metrics}");
-    }
-    for (kind, count) in [("sized", 1), ("pod_sizes", 1), ("other_system", 1), ("agent", 1)] {
-        let line = format!("plimsoll_admissions_total{{kind=\"{kind}\"}} {count}\n");
-        assert!(metrics.contains(&line), "{line} in {metrics}");
-    }
-}
-
-#[tokio::test]
 async fn the_log_names_namespace_pod_and_job_of_each_pod_that_is_changed_or_left() {
     let webhook = start(&["--admit-mode", "on", "--admit-agent-image", "agent:1"]);
     let mut left = pod();
@@ -168,34 +74,6 @@ async fn the_log_names_namespace_pod_and_job_of_each_pod_that_is_changed_or_left
     for what in ["changed a pod", "left a pod as it is"] {
         let line = log.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("{what} in {log}"));
         assert_has(line, ["ci-builds", "runner-abcdefg-project-23-concurrent-0-*", "12345"]);
-    }
-}
-
-#[tokio::test]
-async fn what_is_not_a_jobs_pod_is_admitted_as_it_is() {
-    let webhook = start(&["--admit-mode", "on", "--admit-namespaces", "ci-builds"]);
-    let change = |change: fn(&mut Value)| {
-        let mut review = review(&pod());
-        change(&mut review["request"]);
-        review
-    };
-    for review in [
-        change(|request| request["namespace"] = json!("kube-system")),
-        change(|request| request["operation"] = json!("DELETE")),
-        change(|request| request["kind"] = json!({"group": "apps", "version": "v1", "kind": "Deployment"})),
-        change(|request| request["object"] = json!(null)),
-        change(|request| request["object"]["spec"]["containers"] = json!("none")),
-        change(|request| request["object"]["metadata"]["annotations"]["plimsoll/admit"] = json!("off")),
-        change(|request| {
-            let name = "x".repeat(1 << 20);
-            request["object"]["metadata"]["annotations"]["metrics/spack_job_spec_variants"] = json!(name);
-        }),
-    ] {
-        let (status, body) = webhook.post("/admit", &review.to_string()).await;
-        assert_eq!(status, 200, "{body}");
-        let answer: Value = serde_json::from_str(&body).unwrap();
-        assert_eq!(answer["response"]["allowed"], true);
-        assert!(answer["response"]["patch"].is_null(), "{answer}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fs, process::Command};
 
-use plimsoll_support::house;
+use plimsoll_support::files_below;
 
 use super::{assert_fits, has, in_force};
 use crate::tools::repository;
@@ -37,7 +37,7 @@ fn components_combine_without_a_copy_of_any_file() {
     }
     let dir = tempfile::tempdir().unwrap();
     let here = repository().join("deploy/kubernetes");
-    for file in house::files(&here) {
+    for file in files_below(&here) {
         let copy = dir.path().join(file.strip_prefix(&here).unwrap());
         fs::create_dir_all(copy.parent().unwrap()).unwrap();
         fs::copy(&file, copy).unwrap();

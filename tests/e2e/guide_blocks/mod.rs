@@ -11,7 +11,7 @@ use plimsoll_core::{
     retry::{LogRules, RetryPolicy},
 };
 use plimsoll_lab::import::prometheus::PrometheusLabels;
-use plimsoll_support::house;
+use plimsoll_support::files_below;
 use plimsoll_tests::{Programs, Server};
 use yaml_rust2::{Yaml, YamlLoader};
 
@@ -41,7 +41,7 @@ pub(crate) fn all_blocks() -> Vec<Block> {
     let root = repository();
     let mut files = vec![root.join("README.md")];
     for dir in ["agent", "deploy", "proto", "server", "tests"] {
-        let below = house::files(&root.join(dir)).into_iter();
+        let below = files_below(&root.join(dir)).into_iter();
         files.extend(below.filter(|path| path.extension().is_some_and(|extension| extension == "md")));
     }
     files.sort();

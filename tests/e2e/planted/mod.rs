@@ -13,7 +13,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use operator::{mistakes, printed};
 use place::{AUDITOR, CUSTOMER, PlantedServer, RUNNER, SPACK, Secrets, WRONG};
 use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient, stats_client::StatsClient};
-use plimsoll_support::house;
+use plimsoll_support::files_below;
 use plimsoll_tests::{Sender, Server, batch, eventually, finish, hello, http::bearer, with_token as ask};
 use serde_json::{Value, json};
 use tonic::transport::Endpoint;
@@ -186,7 +186,7 @@ fn files(dir: &Path) -> FoundTexts {
         let bytes = fs::read(&path).unwrap();
         (path.display().to_string(), String::from_utf8_lossy(&bytes).into_owned())
     };
-    house::files(dir).into_iter().map(text).collect()
+    files_below(dir).into_iter().map(text).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

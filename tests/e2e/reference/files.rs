@@ -1,9 +1,8 @@
-//! The reference of the operator's files, `deploy/docs/files.md`: written from the structs that they are read into. Each has a complete
-//! example, which the program reads here.
+//! The reference of the operator's files, `deploy/docs/files.md`: its tables have the keys that the programs read, its examples use each of
+//! them, and its bounds are those of the programs. What a program reads is what its error lists when a table has an unknown key.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::Write as _,
     fs,
     path::Path,
 };
@@ -13,199 +12,96 @@ use plimsoll_core::{
     placement::Placement,
     retry::{LogRules, RetryPolicy},
 };
+use plimsoll_lab::import::prometheus::PrometheusLabels;
 use plimsoll_tests::{Programs, Server};
+use toml::{Table, Value};
 
-use super::structs::{Field, read_structs};
+use crate::tools::repository;
 
-const HEAD: &str = "# Files of the server
-
-Settings stand on a [page of their own](settings.md). They name these files. All are TOML, of at most 1 MiB each. The server reads them again when
-they change. A file with a mistake is named in the log, and the one before it stays in force; at the start a mistake ends the program.
-A key that is not listed here is a mistake.
-
-How values are written: sizes as `64GiB`, times as `90s`, `10m` or `2h`, cores as `2`, `0.5` or `\"500m\"`. An expression is a regular expression.
-";
-
-/// A file: its heading, what is said of it, the struct that it is read into, the files that declare it, and its example.
+/// What the page says of one file.
 struct Described {
-    title: &'static str,
-    about: &'static str,
-    root: &'static str,
-    declared_in: &'static [&'static str],
-    example: &'static str,
+    /// Keys of each table, by the heading without its brackets; of the file itself by `""`.
+    keys: BTreeMap<String, BTreeSet<String>>,
+    example: String,
 }
 
-const FILES: [Described; 5] = [
-    Described {
-        title: "Access file",
-        about: "The setting `access_file` names it. It says who may call what: [security.md](security.md). Paths in it begin at its folder. \
-                `bounds` is the same table wherever it stands; untrusted callers have less by default: \
-                [security.md](security.md#bounds).",
-        root: "AccessFile",
-        declared_in: &["server/app/src/access/identity/file.rs", "server/app/src/access/identity/bounds.rs"],
-        example: "access.toml",
-    },
-    Described {
-        title: "Pools file",
-        about: "The setting `pools_file` names it. It says where builds run, and how many at once: \
-                [pools-and-tickets.md](pools-and-tickets.md). `plimsoll-server rules test FILE --key ...` tries it out. Expressions match \
-                whole texts and have at most 4,096 bytes. A build goes to the cheapest pool that fits where no rule takes it. \
-                `tolerations` is the same table in a pool and a kind.",
-        root: "PlacementFile",
-        declared_in: &["server/core/src/placement/file/tables.rs", "server/core/src/placement/node.rs"],
-        example: "pools.toml",
-    },
-    Described {
-        title: "Retry policy",
-        about: "The setting `retry_policy` names it. It changes retries of some projects, stacks or causes.",
-        root: "PolicyFile",
-        declared_in: &["server/core/src/retry/policy.rs"],
-        example: "retry.toml",
-    },
-    Described {
-        title: "Rules for log lines",
-        about: "The setting `rules_dir` names a directory with at most 64 files: these (`*.toml`), and Spack's error taxonomy as it is (`*.yaml`). A line of a log is matched \
-                without its colours.",
-        root: "RulesFile",
-        declared_in: &["server/core/src/retry/rules.rs", "server/core/src/retry/rule.rs"],
-        example: "rules.toml",
-    },
-    Described {
-        title: "Labels of Prometheus",
-        about: "The option `--prometheus-labels` of `plimsoll-server import` names it: how labels are named in this cluster \
-                ([import.md](import.md#history-that-prometheus-has)). It is read once.",
-        root: "PrometheusLabels",
-        declared_in: &["server/lab/src/import/prometheus/labels.rs"],
-        example: "prometheus-labels.toml",
-    },
-];
-
-type Structs = BTreeMap<String, Vec<Field>>;
-
-/// The text of an example.
-fn example(name: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("data/files").join(name)).unwrap()
-}
-
-/// How the heading of a table is written: `[[pool]]`, `[kind.NAME]`, `[tickets]`.
-fn heading(path: &str, field: &Field) -> String {
-    let path = format!("{path}{}", field.name);
-    match field.plain_kind() {
-        kind if kind.starts_with("Vec<") => format!("[[{path}]]"),
-        kind if kind.starts_with("BTreeMap<") => format!("[{path}.NAME]"),
-        _ => format!("[{path}]"),
+fn described(title: &str) -> Described {
+    let page = fs::read_to_string(repository().join("deploy/docs/files.md")).unwrap();
+    let (_, after) = page.split_once(&format!("\n## {title}\n")).unwrap();
+    let (prose, example) = after.split_once("```toml\n").unwrap();
+    let (mut keys, mut table) = (BTreeMap::<_, BTreeSet<_>>::new(), String::new());
+    for line in prose.lines() {
+        if let Some(heading) = line.strip_prefix("### ") {
+            heading.trim_matches(['[', ']']).clone_into(&mut table);
+        } else if let Some(key) = line.strip_prefix("| `").and_then(|row| row.split('`').next()) {
+            keys.entry(table.clone()).or_default().insert(key.to_owned());
+        }
     }
+    Described { keys, example: example.split("```").next().unwrap().to_owned() }
 }
 
-/// What a key may be.
-fn value(field: &Field, structs: &Structs) -> String {
-    let kind = field.plain_kind();
-    let of_kind = match kind.as_str() {
-        "String" => "text",
-        "bool" => "true or false",
-        "u32" => "whole number",
-        "f64" => "number",
-        "Vec<String>" => "list of texts",
-        "BTreeMap<String, String>" => "table of texts",
-        kind if structs.contains_key(&field.inner_kind()) && kind.starts_with("Vec<") => "tables",
-        _ if structs.contains_key(&field.inner_kind()) => "table",
-        _ => "",
+/// The tables of a file that are like the one with this heading: `bounds` is one table wherever it stands.
+fn tables<'v>(file: &'v mut Value, heading: &str) -> Vec<&'v mut Table> {
+    let is_like = |path: &str| match heading.strip_suffix(".NAME") {
+        Some(above) => path.rsplit_once('.').is_some_and(|(before, _)| before == above),
+        None => path.rsplit('.').next() == heading.rsplit('.').next(),
     };
-    let value = field.value.as_deref().unwrap_or(of_kind);
-    assert!(!value.is_empty(), "{}: its comment must say what it may be (Value: ...)", field.name);
-    match value {
-        "cause" => Cause::ALL.map(|cause| format!("`{}`", cause.as_str())).join(", "),
-        value => value.to_owned(),
-    }
-}
-
-/// What holds without the key.
-fn default(field: &Field) -> String {
-    if let Some(default) = &field.default {
-        return default.clone();
-    }
-    match field.plain_kind().as_str() {
-        _ if !field.is_optional => "required".to_owned(),
-        "bool" => "`false`".to_owned(),
-        "f64" => "`0`".to_owned(),
-        _ => "none".to_owned(),
-    }
-}
-
-/// The defaults of `[bounds]`, which depend on the caller: the constants of both kinds.
-fn default_bounds(name: &str) -> String {
-    let text = include_str!("../../../server/app/src/access/identity/bounds.rs");
-    let [job, fleet] = ["OF_JOB", "OF_FLEET"].map(|constant| {
-        let (_, rest) = text.split_once(&format!("const {constant}: Self = Self {{")).unwrap();
-        let (_, rest) = rest.split_once(&format!(" {name}: ")).unwrap();
-        let factors = rest.split(",\n").next().unwrap().split('*');
-        factors.map(|factor| factor.trim().replace('_', "").parse::<u64>().unwrap()).product::<u64>()
-    });
-    format!("`{job}` for a job's or a pod's token, `{fleet}` for others")
-}
-
-fn write_table(page: &mut String, structs: &Structs, name: &str, path: &str, written: &mut BTreeSet<String>) {
-    if !written.insert(name.to_owned()) {
-        return;
-    }
-    write!(page, "| key | value | default | meaning |\n|---|---|---|---|\n").unwrap();
-    for field in &structs[name] {
-        assert!(!field.about.is_empty(), "{name}.{} has no comment", field.name);
-        let default = if name == "BoundsTable" { default_bounds(&field.name) } else { default(field) };
-        let cells = [&value(field, structs), &default, &field.about].map(|cell| cell.replace('|', "\\|"));
-        writeln!(page, "| `{}` | {} |", field.name, cells.join(" | ")).unwrap();
-    }
-    for field in structs[name].iter().filter(|field| structs.contains_key(&field.inner_kind())) {
-        if !written.contains(&field.inner_kind()) {
-            write!(page, "\n### {}\n\n", heading(path, field)).unwrap();
-            let below = if field.plain_kind().starts_with("BTreeMap<") { ".NAME." } else { "." };
-            let below = format!("{path}{}{below}", field.name);
-            write_table(page, structs, &field.inner_kind(), &below, written);
-        }
-    }
-}
-
-/// All keys of the file that `text` uses, each with the struct that it stands in.
-fn note_used(structs: &Structs, name: &str, value: &toml::Value, used: &mut BTreeSet<(String, String)>) {
-    if let toml::Value::Array(all) = value {
-        for one in all {
-            note_used(structs, name, one, used);
-        }
-        return;
-    }
-    let table = value.as_table().unwrap();
-    for field in &structs[name] {
-        let Some(value) = table.get(&field.name) else { continue };
-        used.insert((name.to_owned(), field.name.clone()));
-        let inner = field.inner_kind();
-        if structs.contains_key(&inner) {
-            if field.plain_kind().starts_with("BTreeMap<") {
-                value.as_table().unwrap().values().for_each(|one| note_used(structs, &inner, one, used));
-            } else {
-                note_used(structs, &inner, value, used);
+    let (mut open, mut found) = (vec![(String::new(), file)], Vec::new());
+    while let Some((path, value)) = open.pop() {
+        match value {
+            Value::Array(all) => open.extend(all.iter_mut().map(|one| (path.clone(), one))),
+            Value::Table(table) if !is_like(&path) => {
+                let below =
+                    |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+                open.extend(table.iter_mut().map(|(name, inner)| (below(name), inner)));
             }
+            Value::Table(table) => found.push(table),
+            _ => {}
         }
     }
+    found
 }
+
+/// Why a server does not start with this file of access.
+fn access_refusal(text: &str) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("access.toml");
+    fs::write(&file, text).unwrap();
+    let options = ["--access-file", file.to_str().unwrap()];
+    let refused = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options);
+    format!("{:#}", refused.unwrap_err())
+}
+
+/// Reads the text of a file, and gives the error.
+type Refusal = fn(&str) -> String;
 
 #[test]
-fn the_reference_of_files_is_what_is_declared_and_its_examples_use_every_key() {
-    let mut page = HEAD.to_owned();
-    for file in &FILES {
-        let (structs, example) = (read_structs(file.declared_in, file.root), example(file.example));
-        write!(page, "\n## {}\n\n{}\n\n", file.title, file.about).unwrap();
-        write_table(&mut page, &structs, file.root, "", &mut BTreeSet::new());
-        write!(page, "\n### Example: {}\n\n```toml\n{}\n```\n", file.example, example.trim_end()).unwrap();
-
-        let mut used = BTreeSet::new();
-        note_used(&structs, file.root, &toml::from_str(&example).unwrap(), &mut used);
-        let all = structs
-            .iter()
-            .flat_map(|(name, fields)| fields.iter().map(move |field| (name.clone(), field.name.clone())));
-        let unused: Vec<_> = all.filter(|key| !used.contains(key)).collect();
-        assert!(unused.is_empty(), "{} does not use {unused:?}", file.example);
+fn tables_of_files_have_the_keys_that_are_read() {
+    let files: [(&str, Refusal); 5] = [
+        ("Access file", access_refusal),
+        ("Pools file", |text| Placement::parse(text).unwrap_err()),
+        ("Retry policy", |text| RetryPolicy::parse_terms(text).unwrap_err()),
+        ("Rules for log lines", |text| {
+            LogRules::extended(&[("own.toml".to_owned(), text.to_owned())]).unwrap_err().join("\n")
+        }),
+        ("Labels of Prometheus", |text| toml::from_str::<PrometheusLabels>(text).unwrap_err().to_string()),
+    ];
+    for (title, refusal) in files {
+        let Described { keys, example } = described(title);
+        for (heading, keys) in keys {
+            let mut file: Value = toml::from_str(&example).unwrap();
+            let mut found = tables(&mut file, &heading);
+            let used: BTreeSet<String> = found.iter().flat_map(|table| table.keys().cloned()).collect();
+            assert_eq!(used, keys, "the example uses each key: {title}, [{heading}]");
+            found[0].insert("not_a_key".to_owned(), Value::Integer(1));
+            let why = refusal(&toml::to_string(&file).unwrap());
+            let listed = why.lines().find_map(|line| Some(line.split_once("unknown field")?.1));
+            let (_, listed) =
+                listed.and_then(|line| line.split_once(", expected ")).unwrap_or_else(|| panic!("{why}"));
+            let read: BTreeSet<String> = listed.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+            assert_eq!(read, keys, "the program reads them: {title}, [{heading}]");
+        }
     }
-    super::assert_is_the_page(&page, "files.md");
 }
 
 #[test]
@@ -213,13 +109,13 @@ fn a_server_starts_with_every_file_of_the_reference() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     fs::create_dir(path("rules")).unwrap();
-    for (name, file) in [
-        ("access.toml", "access.toml"),
-        ("pools.toml", "pools.toml"),
-        ("retry.toml", "retry.toml"),
-        ("rules.toml", "rules/own.toml"),
+    for (title, file) in [
+        ("Access file", "access.toml"),
+        ("Pools file", "pools.toml"),
+        ("Retry policy", "retry.toml"),
+        ("Rules for log lines", "rules/own.toml"),
     ] {
-        fs::write(path(file), example(name)).unwrap();
+        fs::write(path(file), described(title).example).unwrap();
     }
     fs::write(path("powerful.hosts"), "builder-3.example\n").unwrap();
     fs::write(path("resalloc-ca.crt"), "-----BEGIN CERTIFICATE-----\n").unwrap();

@@ -2,7 +2,6 @@
 
 mod api;
 mod files;
-mod structs;
 
 use std::{fmt::Write as _, fs, path::Path, process::Command};
 

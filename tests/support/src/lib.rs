@@ -5,7 +5,6 @@
 //! |---|---|
 //! | `collector` | a server that takes samples by the rules of the wire, and misbehaves where a test wants it to |
 //! | `fake_http` | an HTTP server that responds as a function says |
-//! | [`house`] | reads the source tree: which modules use which, what a code map names |
 //! | `patience` | waits for something that happens soon |
 //! | [`postgres`] | a PostgreSQL of the tests' own |
 //! | [`small_disk`] | a small file system, to be filled or to take no writes |
@@ -14,8 +13,27 @@
 pub mod collector;
 #[cfg(feature = "servers")]
 pub mod fake_http;
-pub mod house;
 #[cfg(feature = "servers")]
 pub mod patience;
 pub mod postgres;
 pub mod small_disk;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// All files below a folder, by their names.
+///
+/// # Panics
+/// The folder cannot be read.
+#[expect(clippy::unwrap_used, reason = "a test that cannot read the tree must fail")]
+pub fn files_below(dir: &Path) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { all.extend(files_below(&path)) } else { all.push(path) }
+    }
+    all.sort();
+    all
+}

@@ -1,22 +1,19 @@
-//! The structure of the source tree: modules of the server use only those that the table names, no modules use each other in a circle, no
-//! type has a name that says nothing, and the code maps and tables of modules name what is
-//! there.
+//! Which room of the server may use which, and that code maps name what is there.
+//!
+//! It reads text and not syntax: comments are left out, and so are tests, at the foot of a file or in files of their own.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot read the tree must fail")]
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::Command,
 };
 
-use plimsoll_support::house::{
-    Modules, bare_names, code, files, gone_from_module_tables, in_source_folder, is_of_tests,
-    named_in_code_map,
-};
+use plimsoll_support::files_below;
 
-/// What each module of the server uses beside itself, tests apart. The crates below are guarded by the compiler. A new arrow wants a
+/// What each room of the server uses beside itself, tests apart. The crates below are guarded by the compiler. A new arrow wants a
 /// reason; one that is gone leaves the table.
 const ARROWS: &[(&str, &[&str])] = &[
     ("access", &["runtime"]),
@@ -35,8 +32,6 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("verdicts", &["access", "ingest", "runtime"]),
 ];
 
-type Arrows = BTreeMap<String, BTreeSet<String>>;
-
 /// All crates with sources that a program is made of.
 const CRATES: [&str; 9] = [
     "proto",
@@ -54,117 +49,137 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().parent().unwrap().to_owned()
 }
 
-fn server() -> PathBuf {
-    repository().join("server")
+/// The room of a file below `src/`; `None` for the root of the crate and for files that hold nothing but tests.
+fn room(inner: &Path) -> Option<String> {
+    let is_of_tests = |part: &str| {
+        ["tests", "tests.rs", "fixture.rs", "fixtures"].contains(&part) || part.ends_with("_tests.rs")
+    };
+    let parts: Vec<&str> = inner.iter().filter_map(|part| part.to_str()).collect();
+    let name = parts.first()?.trim_end_matches(".rs");
+    let is_root = ["lib", "main"].contains(&name);
+    (!is_root && !parts.iter().any(|part| is_of_tests(part))).then(|| name.to_owned())
+}
+
+/// The name that a text begins with.
+fn first_name(text: &str) -> String {
+    text.trim_start().chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect()
+}
+
+/// The first names of the paths that begin with `crate::`; of a list in braces, those of its entries.
+fn named(text: &str) -> BTreeSet<String> {
+    let code = text.split("\nmod tests {").next().unwrap_or_default();
+    let lines: Vec<&str> = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    let mut names = BTreeSet::new();
+    for path in lines.join("\n").replace("(in crate::", "(").split("crate::").skip(1) {
+        let Some(list) = path.strip_prefix('{') else {
+            names.insert(first_name(path));
+            continue;
+        };
+        let (mut depth, mut is_entry) = (1, true);
+        for piece in list.split_inclusive(['{', '}', ',']) {
+            if is_entry {
+                names.insert(first_name(piece));
+            }
+            depth += i32::from(piece.ends_with('{')) - i32::from(piece.ends_with('}'));
+            is_entry = depth == 1 && piece.ends_with(',');
+            if depth == 0 {
+                break;
+            }
+        }
+    }
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+/// The room that the root of the crate passes this name on from, if any.
+fn passed_on(root: &str, name: &str) -> Option<String> {
+    let lines = root.lines().filter_map(|line| line.trim().strip_prefix("pub use "));
+    let words = |line: &str| line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name);
+    lines.filter(|line| words(line)).map(first_name).next()
+}
+
+/// Each room of the server with each other one that it uses.
+fn found() -> BTreeSet<(String, String)> {
+    let source = repository().join("server/app/src");
+    let rooms: BTreeSet<&str> = ARROWS.iter().map(|(from, _)| *from).chain(["runtime"]).collect();
+    let root = fs::read_to_string(source.join("lib.rs")).unwrap();
+    let mut found = BTreeSet::new();
+    for file in files_below(&source) {
+        let Some(from) = room(file.strip_prefix(&source).unwrap()) else { continue };
+        assert!(rooms.contains(from.as_str()), "a room that the table lacks: {from}");
+        let used = named(&fs::read_to_string(&file).unwrap()).into_iter();
+        let used = used.map(|name| passed_on(&root, &name).unwrap_or(name));
+        let used = used.filter(|name| *name != from && rooms.contains(name.as_str()));
+        found.extend(used.map(|to| (from.clone(), to)));
+    }
+    found
 }
 
 #[test]
-fn modules_of_the_server_use_only_those_that_the_table_names() {
-    let table: Arrows = ARROWS
-        .iter()
-        .map(|(from, to)| ((*from).to_owned(), to.iter().map(|name| (*name).to_owned()).collect()))
-        .collect();
-    let found = Modules::read(&server().join("app/src")).arrows();
-    let pairs = |arrows: &Arrows| -> BTreeSet<(String, String)> {
-        arrows.iter().flat_map(|(from, to)| to.iter().map(|to| (from.clone(), to.clone()))).collect()
-    };
-    let (table, found) = (pairs(&table), pairs(&found));
+fn rooms_use_only_those_of_the_table() {
+    let pair = |from: &str, to: &&str| (from.to_owned(), (*to).to_owned());
+    let table: BTreeSet<_> =
+        ARROWS.iter().flat_map(|(from, to)| to.iter().map(move |to| pair(from, to))).collect();
+    let found = found();
     let new: Vec<_> = found.difference(&table).collect();
     let gone: Vec<_> = table.difference(&found).collect();
-    assert!(new.is_empty(), "new arrows between modules: {new:?}");
+    assert!(new.is_empty(), "new arrows between rooms: {new:?}");
     assert!(gone.is_empty(), "arrows that are no longer there; remove them from the table: {gone:?}");
 }
 
-/// The ways in stand side by side, and what two of them share stands beside them. Only HTTP mounts the routes of the page.
 #[test]
-fn grpc_http_and_the_page_do_not_use_each_other() {
-    let source = server().join("app/src/door");
-    for (way, others) in
-        [("grpc", ["http", "web"].as_slice()), ("web", &["grpc", "http"]), ("http", &["grpc"])]
+fn no_rooms_use_each_other_in_a_circle() {
+    let mut left: Vec<_> = ARROWS.to_vec();
+    // a room that uses none of those that are left is in no circle
+    while let Some(at) =
+        left.iter().position(|(_, to)| !to.iter().any(|to| left.iter().any(|(from, _)| from == to)))
     {
-        for file in files(&source.join(way)).iter().filter(|file| !is_of_tests(file)) {
-            let code = code(&fs::read_to_string(file).unwrap());
-            let used = code.split("door::").skip(1).filter_map(|rest| rest.split(';').next());
-            let mut words = used.flat_map(|used| used.split(|c: char| !c.is_alphanumeric() && c != '_'));
-            let wrong = words.find(|word| others.contains(word));
-            assert_eq!(wrong, None, "{}", file.display());
-        }
+        left.remove(at);
     }
+    assert_eq!(left, []);
 }
 
 #[test]
-fn no_modules_use_each_other_in_a_circle() {
-    for name in CRATES {
-        let modules = Modules::read(&repository().join(name).join("src"));
-        assert!(!modules.arrows().is_empty(), "{name} was read");
-        assert_eq!(modules.circles(), Vec::<String>::new(), "{name}");
-    }
+fn names_of_rooms_are_read_from_paths() {
+    let names = |code| named(code).into_iter().collect::<Vec<_>>();
+    assert_eq!(
+        names("use crate::{\n    a::{self, b as c},\n    d::*,\n};\ncrate::e::f(x, g)"),
+        ["a", "d", "e"]
+    );
+    assert_eq!(names("// crate::a\npub(in crate::a) x;\nmod tests {\nuse crate::b;"), Vec::<String>::new());
+    assert_eq!(room(Path::new("a/tests/b.rs")).or(room(Path::new("lib.rs"))), None);
+    assert_eq!(room(Path::new("a.rs")).or(room(Path::new("a/b/c.rs"))), Some("a".to_owned()));
 }
 
-/// Types whose names say nothing without their module, and the files that still have them. It only shrinks.
-const BARE: &[&str] = &[];
-
-#[test]
-fn no_type_has_a_name_that_says_nothing_without_its_module() {
-    let sources = ["proto", "server", "agent", "tests"].map(|name| repository().join(name));
-    let found = sources.iter().flat_map(|dir| bare_names(dir));
-    let root = format!("{}/", repository().display());
-    let found: BTreeSet<String> = found.map(|name| name.replace(&root, "")).collect();
-    let left: BTreeSet<String> = BARE.iter().map(|name| (*name).to_owned()).collect();
-    assert_eq!(found, left, "say which: `PoolSlot`, `EvidenceLine`, `QueueEntry`");
-}
-
-#[test]
-fn a_table_of_modules_names_only_modules_that_are_there() {
-    let sources = ["proto", "server", "agent", "tests"].map(|name| repository().join(name));
-    let gone = gone_from_module_tables(&sources.each_ref().map(PathBuf::as_path));
-    assert_eq!(gone, Vec::<String>::new());
+/// The paths in the first column of the tables of a README.md that begin with `start`.
+fn in_code_map(readme: &Path, start: &str) -> BTreeSet<String> {
+    let text = fs::read_to_string(readme).unwrap();
+    let first = text.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let paths = first.flat_map(|column| column.split('`').skip(1).step_by(2));
+    paths.filter(|path| path.starts_with(start)).map(str::to_owned).collect()
 }
 
 #[test]
-fn the_code_map_of_each_crate_names_all_that_is_there_and_nothing_else() {
-    // `proto` has no code map: each of its files is a service or says what it is
-    for name in CRATES.iter().filter(|name| **name != "proto") {
+fn each_crates_code_map_is_complete() {
+    // `proto` has none: each of its files is a service or says what it is; the files of the store are one row
+    for name in CRATES.iter().filter(|name| !["proto", "server/store"].contains(name)) {
         let dir = repository().join(name);
-        let named = named_in_code_map(&fs::read_to_string(dir.join("README.md")).unwrap(), "src/");
-        let mut there = in_source_folder(&dir);
-        if *name == "server/store" {
-            // its files are one row
-            there.retain(|path| path.ends_with('/'));
-            there.insert("src/".to_owned());
-        }
-        assert_eq!(named, there, "{name}/README.md");
+        let entries = fs::read_dir(dir.join("src")).unwrap().map(|entry| entry.unwrap());
+        let there = entries.map(|entry| {
+            let slash = if entry.path().is_dir() { "/" } else { "" };
+            format!("src/{}{slash}", entry.file_name().into_string().unwrap())
+        });
+        let there = there.filter(|path| !["src/lib.rs", "src/main.rs"].contains(&path.as_str())).collect();
+        assert_eq!(in_code_map(&dir.join("README.md"), "src/"), there, "{name}/README.md");
     }
 }
 
-fn is_source(text: &str) -> bool {
-    Path::new(text).extension().is_some_and(|extension| extension == "rs")
-}
-
-/// The files of the numbered lists of a README.md, and of the text below them.
-fn walked(readme: &str) -> Vec<String> {
-    let walks = readme.split("\n## ").skip(1).filter(|part| part.contains("\n1. `"));
-    let quoted = walks.flat_map(|walk| walk.split('`').skip(1).step_by(2));
-    let files = quoted.filter(|text| is_source(text));
-    files.map(str::to_owned).collect()
-}
-
 #[test]
-fn each_file_that_a_walk_through_the_server_names_is_there() {
-    let dir = server().join("app");
-    let files = walked(&fs::read_to_string(dir.join("README.md")).unwrap());
-    assert!(files.len() > 20, "{files:?}");
-    let gone: Vec<_> = files.iter().filter(|file| !dir.join(file).is_file()).collect();
-    assert!(gone.is_empty(), "{gone:?}");
-}
-
-#[test]
-fn the_code_map_of_the_repository_names_all_crates() {
-    let readme = fs::read_to_string(repository().join("README.md")).unwrap();
+fn the_readmes_code_map_names_all_crates() {
     for side in ["server/", "agent/"] {
         let there: BTreeSet<String> =
             CRATES.iter().filter(|name| name.starts_with(side)).map(|name| format!("{name}/")).collect();
-        assert_eq!(named_in_code_map(&readme, side), there, "README.md");
+        assert_eq!(in_code_map(&repository().join("README.md"), side), there);
     }
 }
 

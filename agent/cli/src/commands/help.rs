@@ -25,7 +25,7 @@ pub(super) fn end(statuses: &str, examples: &[&str]) -> String {
 mod tests {
     use clap::Command;
 
-    use super::{super::common_options, *};
+    use super::super::common_options;
 
     /// Each command that a person types, and the program itself.
     fn walk(command: &Command, visit: &mut impl FnMut(&Command)) {
@@ -39,20 +39,6 @@ mod tests {
         let mut line = common_options::command_line();
         line.build();
         walk(&line, &mut visit);
-    }
-
-    #[test]
-    fn help_fits_eighty_columns_and_begins_with_what_the_command_does() {
-        all(|command| {
-            let (short, long) = (command.clone().render_help(), command.clone().render_long_help());
-            let about = command.get_about().unwrap().to_string();
-            for help in [short.to_string(), long.to_string()] {
-                let first = help.split_whitespace().next();
-                assert_eq!(first, about.split_whitespace().next(), "{help}");
-                let too_wide = help.lines().find(|line| line.chars().count() > COLUMNS);
-                assert_eq!(too_wide, None, "{}", command.get_name());
-            }
-        });
     }
 
     #[test]

@@ -122,40 +122,6 @@ async fn an_attempt_that_others_closed_is_reported_and_not_called_delivered() {
 }
 
 #[tokio::test]
-async fn samples_of_a_killed_agent_are_delivered_by_the_next_with_an_end() {
-    let dir = TempDir::new().unwrap();
-    let mut fake = FakeCollector::start(CollectorFaults::default()).await;
-    // killed before it could send anything
-    let mut killed = Delivery::start(&settings(&dir, &fake.url), hello("killed"));
-    (1..=2500).for_each(|number| killed.push(sample(number)));
-    drop(killed);
-    run_until_finished(&dir, &mut fake, "killed").await;
-    let held = fake.attempt("killed");
-    assert_in_order_once(&held, 2500);
-    assert_eq!(held.session, "s-killed");
-    let finish = held.finish.unwrap();
-    assert_eq!((finish.wall_ms, finish.exit, finish.last_sequence), (25_000, None, 2500));
-    assert_eq!(files(&dir, "spool"), Vec::<PathBuf>::new());
-}
-
-#[tokio::test]
-async fn without_a_server_the_file_stays_with_its_end_and_the_reason_is_reported() {
-    let dir = TempDir::new().unwrap();
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let url = format!("http://{free}");
-    let mut delivery = Delivery::start(&settings(&dir, &url), hello("late"));
-    delivery.push(sample(1));
-    let report = finish(delivery).await;
-    assert_eq!(report.problem, Some(format!("no server at {url} (connection refused)")));
-    assert_eq!((report.delivered, report.lost, report.kept), (false, 0, files(&dir, "spool").pop()));
-    let mut fake = FakeCollector::start_at(&free.to_string(), CollectorFaults::default()).await;
-    run_until_finished(&dir, &mut fake, "late").await;
-    let held = fake.attempt("late");
-    assert_in_order_once(&held, 1);
-    assert_eq!(held.finish.unwrap().exit.unwrap().code, Some(0));
-}
-
-#[tokio::test]
 async fn a_hung_server_costs_no_more_than_the_patience() {
     let dir = TempDir::new().unwrap();
     let mut fake = FakeCollector::start(CollectorFaults { mute: true, ..CollectorFaults::default() }).await;
@@ -199,18 +165,6 @@ async fn a_spool_that_cannot_be_written_costs_no_sample_while_the_server_is_ther
     let report = finish(start_one(&dir, &fake.url)).await;
     assert_eq!((report.delivered, report.lost, report.kept), (true, 0, None));
     assert!(report.problem.unwrap().starts_with("cannot keep samples in"));
-}
-
-#[tokio::test]
-async fn without_disk_and_server_all_samples_count_as_lost() {
-    let dir = TempDir::new().unwrap();
-    let full = Settings { spool_bytes: 10, ..settings(&dir, "http://127.0.0.1:1") };
-    let mut delivery = Delivery::start(&full, hello("a"));
-    (1..=7).for_each(|number| delivery.push(sample(number)));
-    let report = finish(delivery).await;
-    assert_eq!((report.delivered, report.lost, report.kept), (false, 7, None));
-    assert!(report.problem.unwrap().contains("the spool is full"));
-    assert!(files(&dir, "draft").is_empty());
 }
 
 #[tokio::test]

@@ -111,23 +111,6 @@ mod tests {
     }
 
     #[test]
-    fn help_fits_eighty_columns_and_begins_with_what_the_command_does() {
-        let mut line = command();
-        line.build();
-        walk(&line, &mut |command| {
-            let (short, long) = (command.clone().render_help(), command.clone().render_long_help());
-            let about = command.get_about().unwrap().to_string();
-            for help in [short.to_string(), long.to_string()] {
-                assert_eq!(help.split_whitespace().next(), about.split_whitespace().next(), "{help}");
-                // a default that is one word stays whole
-                let is_word = |line: &str| line.split_whitespace().any(|word| word.chars().count() > 50);
-                let too_wide = help.lines().find(|line| line.chars().count() > COLUMNS && !is_word(line));
-                assert_eq!(too_wide, None, "{}", command.get_name());
-            }
-        });
-    }
-
-    #[test]
     fn every_help_ends_with_examples_that_the_program_understands() {
         let mut line = command();
         line.build();

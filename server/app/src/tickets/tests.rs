@@ -10,7 +10,7 @@ mod upstream_records;
 use std::fs;
 
 use plimsoll_core::{
-    domain::{Key, OpeningRecord, PoolSlot, Resources, SessionId, Ticket, test_attempt},
+    domain::{Key, OpeningRecord, PoolSlot, Resources, Ticket, test_attempt},
     placement::tickets::{TicketEnd, TicketRefusal},
 };
 
@@ -144,37 +144,6 @@ async fn what_is_answered_is_on_the_disk_and_a_restart_takes_it_up() {
 }
 
 #[tokio::test]
-async fn an_attempt_keeps_its_ticket_through_a_restart_and_ends_it() {
-    let site = Site::new();
-    let first = attempt("1", "a");
-    site.run(&[], async |tickets: &TicketRegistry| {
-        open(tickets, "a", 1).await;
-        open(tickets, "b", 2).await;
-        tickets.begin(&first);
-        // answers come behind what was before them
-        open(tickets, "a", 1).await;
-        assert_eq!(site.on_disk().await[0].attempt, Some(first.id.clone()));
-    })
-    .await;
-    site.run(std::slice::from_ref(&first), async |tickets: &TicketRegistry| {
-        assert_eq!(tickets.demand()[0].attended, 1);
-        tickets.end(&attempt("other", "a"), false);
-        assert_eq!(open(tickets, "a", 1).await, "granted");
-        tickets.end(&first, false);
-        assert_eq!((open(tickets, "a", 1).await, open(tickets, "b", 2).await), ("closed", "granted"));
-        tickets.begin(&attempt("2", "b"));
-        open(tickets, "b", 2).await;
-    })
-    .await;
-    // the attempt of b ended, and the server was killed before it could note what that means
-    site.run(&[], async |tickets: &TicketRegistry| {
-        assert_eq!(open(tickets, "b", 2).await, "closed");
-        assert_eq!(site.on_disk().await, []);
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn an_attempt_of_another_project_does_not_take_a_ticket() {
     let site = Site::new();
     site.run(&[], async |tickets: &TicketRegistry| {
@@ -282,22 +251,6 @@ async fn a_watcher_of_a_ticket_that_has_ended_is_no_sign_of_life_for_another_one
         let late = ClockReading { unix_ms: 0, steady_ms: u64::MAX - 1 };
         assert_eq!(tickets.0.state().tickets.expire(10, late), [], "who watches it now keeps it");
         assert_eq!(word(&new.view().await.unwrap()), "granted");
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_changed_file_of_pools_is_in_force_for_those_who_wait() {
-    let site = Site::new();
-    site.run(&[], async |tickets: &TicketRegistry| {
-        open(tickets, "a", 1).await;
-        open(tickets, "b", 2).await;
-        let caller = Identity::anyone();
-        let mut watching = tickets.watch(&id("b"), false, &caller).unwrap();
-        fs::write(site.dir.path().join("pools.toml"), POOLS.replace("at_once = 1", "at_once = 20")).unwrap();
-        site.pools.reload_if_changed(true);
-        watching.changed().await;
-        assert_eq!(word(&watching.view().await.unwrap()), "granted");
     })
     .await;
 }

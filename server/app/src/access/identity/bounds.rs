@@ -228,3 +228,32 @@ impl fmt::Display for ExceededBound {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reference_names_these_bounds() {
+        let page = include_str!("../../../../../deploy/docs/files.md");
+        for (key, bound) in [
+            ("streams", Bound::Streams),
+            ("waits", Bound::Waits),
+            ("calls", Bound::Calls),
+            ("verdicts", Bound::Verdicts),
+            ("open_attempts", Bound::OpenAttempts),
+            ("samples_per_second", Bound::Samples),
+            ("bytes_per_second", Bound::Bytes),
+            ("queries_per_second", Bound::Queries),
+            ("attempts_per_hour", Bound::Attempts),
+            ("keys_per_hour", Bound::Keys),
+            ("labels_per_hour", Bound::Labels),
+        ] {
+            let [job, fleet] = [Bounds::OF_JOB, Bounds::OF_FLEET].map(|bounds| bounds.limit_of(bound));
+            let row = format!(
+                "| `{key}` | whole number | `{job}` for a job's or a pod's token, `{fleet}` for others |"
+            );
+            assert!(page.contains(&row), "{row}");
+        }
+    }
+}

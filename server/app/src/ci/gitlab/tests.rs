@@ -10,11 +10,10 @@ use tokio::task::JoinHandle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 mod durable;
-mod job_log;
 mod project;
 mod speaking;
 
-use plimsoll_core::domain::{Action, AttemptId, Cause, Key, Outcome, Reporter, Summary, test_summary};
+use plimsoll_core::domain::{AttemptId, Cause, Outcome, Reporter, Summary, test_summary};
 use plimsoll_store::{self as store, Store};
 
 use super::{client::RequestFailure, hooks::HookResult, pace::PaceTerms, *};
@@ -234,39 +233,6 @@ impl House {
         self.following.await.unwrap().unwrap();
         self.working.await.unwrap();
     }
-}
-
-#[tokio::test]
-async fn a_failed_unmeasured_job_is_judged_and_its_next_pod_gets_more() {
-    let list = r#"[{"id":8,"name":"zlib@1.3 /abcdefg","status":"failed"},
-        {"id":9,"name":"zlib@1.3 /abcdefg","status":"failed"},{"id":7,"name":"other","status":"failed"}]"#;
-    let fake = Fake::start([
-        ("projects/a%2Fb/jobs/9/trace", vec![Say::Says(502, "", String::new()), ok(KILLED)]),
-        (
-            "projects/a%2Fb/pipelines/3/jobs",
-            vec![Say::Says(200, "x-next-page: 2\r\n", "[]".to_owned()), ok(list)],
-        ),
-    ])
-    .await;
-    let house = House::of(&fake).await;
-    let hook = ended(9, "failed", "zlib@1.3 /abcdefg");
-    let key = plimsoll_core::validated::key(Some(hook.job.key.clone())).unwrap();
-    assert_eq!(fixture::verdicts(&house.ingest).after_memory_end(&key).await.unwrap(), None);
-    for n in 0..100 {
-        let taken = house.hooks.accept(hook.clone(), Some("delivery")).await;
-        assert_eq!(taken, if n == 0 { HookResult::Later } else { HookResult::Repeated });
-    }
-    house.until("judged", 1).await;
-    let attempt = AttemptId::parse("127.0.0.1:9").unwrap();
-    let verdicts = store::read_verdicts(&house.store, &attempt).await.unwrap();
-    let [verdict] = &verdicts[..] else { panic!("{verdicts:?}") };
-    assert_eq!((verdict.cause, verdict.action), (Cause::Oom, Action::Bigger));
-    let next = fixture::verdicts(&house.ingest).after_memory_end(&key).await.unwrap().unwrap().next;
-    assert!(next.memory_limit.value > plimsoll_core::predict::Settings::default().memory_limit.0);
-    let other = Key { project: "c/d".into(), ..key };
-    assert_eq!(fixture::verdicts(&house.ingest).after_memory_end(&other).await.unwrap(), None);
-    assert_eq!(fake.asked().len(), 4, "{:?}", fake.asked());
-    house.end().await;
 }
 
 #[tokio::test]

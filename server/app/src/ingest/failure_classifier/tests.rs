@@ -70,16 +70,6 @@ fn rules_and_terms_change_together_or_not_at_all() {
 }
 
 #[test]
-fn mistakes_in_all_files_are_named_with_line_or_field() {
-    let dir = tempfile::tempdir().unwrap();
-    write(dir.path(), "[[rule]]\nid = \"x\"\ncause = \"moon\"\npattern = 'x'\n", "[[terms]]\n\nretrys = 1\n");
-    let error = format!("{:#}", open(dir.path()).unwrap_err());
-    for part in ["rules_dir", "own.toml", "line 3", "retry_policy", "terms.toml", "retrys"] {
-        assert!(error.contains(part), "{part} is missing in {error}");
-    }
-}
-
-#[test]
 fn what_is_not_a_regular_file_is_refused_before_it_is_opened() {
     let dir = tempfile::tempdir().unwrap();
     let of = |rules_dir, policy_file: Option<&str>| {

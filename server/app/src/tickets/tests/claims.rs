@@ -208,32 +208,6 @@ fn only_a_rule_puts_a_ticket_into_a_pool_of_rules_and_it_looks_at_what_is_proven
 }
 
 #[tokio::test]
-async fn a_build_that_waits_for_a_pool_makes_it_busy_for_those_who_ask_for_a_prediction() {
-    let site = Site::new();
-    let pools = POOLS.replace("by_rule = true", "by_rule = true\nat_once = 1");
-    fs::write(site.dir.path().join("pools.toml"), pools.replace("busy_from = 1", "busy_from = 2")).unwrap();
-    site.pools.reload_if_changed(true);
-    let key = Key { project: "team/x".into(), git_ref: "main".into(), ..Key::default() };
-    let predicted = || {
-        let unknown = predict::predict(&History::new(1), &key, &predict::Settings::default());
-        site.pools.put(&key, unknown).placed
-    };
-    site.run(&[], async |tickets: &TicketRegistry| {
-        let open = async |name: &str, asked: u64| {
-            let claim = TicketClaim { pool: "other".into(), ..claim(asked) };
-            word(&tickets.open(&id(name), claim).await.unwrap())
-        };
-        assert_eq!((open("a", 1).await, predicted().pool.as_str()), ("granted", "other"));
-        assert_eq!(open("b", 2).await, "queued");
-        let busy = predicted();
-        assert!(busy.pool == "big" && busy.reason.contains("2 builds run or wait there"), "{busy:?}");
-        tickets.close(&id("b"), "o", &Identity::anyone()).await.unwrap();
-        assert_eq!(predicted().pool, "other");
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn no_secret_in_a_question_is_kept_or_shown() {
     let site = Site::new();
     let (tickets, _keeper) = site.tickets();

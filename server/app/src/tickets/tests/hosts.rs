@@ -56,49 +56,6 @@ async fn a_ticket_gets_a_host_that_answers_and_no_other_ticket_does_also_after_a
     .await;
 }
 
-#[tokio::test]
-async fn a_ticket_that_is_opened_right_after_its_list_was_read_again_gets_no_host_that_was_removed() {
-    let there = tokio::net::TcpListener::bind("0.0.0.0:0").await.unwrap();
-    let pool = |hosts: &str| {
-        let port = there.local_addr().unwrap().port();
-        format!("[[pool]]\nname = \"h\"\nhosts = [{hosts}]\ncheck_port = {port}\n")
-    };
-    let site = Site::with(&pool("\"127.0.0.2\", \"127.0.0.1\""));
-    site.run(&[], async |tickets: &TicketRegistry| {
-        fs::write(site.dir.path().join("pools.toml"), pool("\"127.0.0.1\"")).unwrap();
-        site.pools.reload_if_changed(true);
-        tickets.open_numbered(Ok(wants(1, ""))).await.unwrap();
-        assert_eq!(host(tickets, 1).await, "127.0.0.1");
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_ticket_that_ends_while_its_host_is_checked_gives_it_back() {
-    let site = Site::with("[[pool]]\nname = \"h\"\nhosts = [\"a\"]\n");
-    let (tickets, _keeper) = site.tickets();
-    tickets.resume(&[]).await.unwrap();
-    let now = tickets.0.now();
-    let mut state = tickets.0.state();
-    let open = |state: &mut TicketState, name: &str| {
-        let changes = state.tickets.open(&id(name), wants(1, ""), now).unwrap();
-        state.note(changes, now);
-    };
-    open(&mut state, "one");
-    let checks = state.hosts_to_check(now, 9);
-    assert_eq!(checks.iter().map(|check| check.host.as_str()).collect::<Vec<_>>(), ["a"]);
-    assert_eq!(state.hosts_to_check(now, 9), [], "it is being checked");
-    let changes = state.tickets.close(&id("one"), now).unwrap();
-    state.note(changes, now);
-    open(&mut state, "two");
-    assert_eq!(state.hosts_to_check(now, 9), [], "it is still being checked");
-    state.host_checked(&checks[0], true, now);
-    let checks = state.hosts_to_check(now, 9);
-    assert_eq!(checks.iter().map(|check| check.ticket.as_str()).collect::<Vec<_>>(), ["two"]);
-    state.host_checked(&checks[0], false, now);
-    assert_eq!(state.hosts_to_check(now, 9), [], "it did not answer");
-}
-
 /// Tickets of a pool with hosts at a time that the test sets. Checks of hosts answer when the test says so.
 struct Yard {
     site: Site,
@@ -202,55 +159,6 @@ impl Yard {
 }
 
 #[test]
-fn a_host_that_is_spelled_in_another_way_is_still_the_one_that_its_ticket_holds() {
-    let mut yard = Yard::new("hosts = [\"A\"]\n");
-    yard.open("1", "");
-    yard.check(|_| true);
-    assert_eq!(yard.host("1"), "a");
-    yard.open("2", "");
-    yard.list("hosts = [\"a.\"]\n");
-    yard.check(|_| true);
-    assert_eq!((yard.host("1"), yard.host("2")), ("a".into(), String::new()));
-    let mut kept = yard.open_tickets();
-    kept[0].host = Some("A.".into());
-    yard.tickets = yard.site.tickets().0;
-    yard.state().restore(kept, yard.now);
-    yard.look();
-    assert_eq!((yard.host("1"), yard.checks.len()), ("a".into(), 0));
-}
-
-#[test]
-fn tickets_follow_their_pool_when_it_loses_its_last_host_or_gets_its_first() {
-    let mut yard = Yard::new("hosts = [\"a\"]\n");
-    yard.open("1", "");
-    yard.open("2", "");
-    assert!(yard.ticket("2").granted_unix_ms.is_none());
-    yard.state().take_dirty();
-    yard.list("at_once = 2\n");
-    assert!(yard.ticket("1").is_ready() && yard.ticket("2").is_ready());
-    assert_eq!(yard.state().take_dirty().len(), 2, "both are written");
-    // the check was under way
-    yard.check(|_| true);
-    assert_eq!((yard.host("1"), yard.state().hosts.held().count()), (String::new(), 0));
-    yard.open("3", "");
-    yard.list("at_once = 1\n");
-    assert!(!yard.ticket("3").claim.on_host);
-    yard.list("hosts = [\"a\"]\n");
-    assert!(yard.ticket("1").is_ready(), "it runs with what it got");
-    yard.close("1");
-    yard.close("2");
-    assert!(!yard.ticket("3").is_ready());
-    yard.check(|_| true);
-    assert_eq!(yard.host("3"), "a");
-    // the file was changed while the server was down
-    fs::write(yard.site.dir.path().join("pools.toml"), "[[pool]]\nname = \"h\"\n").unwrap();
-    yard.open("4", "");
-    yard.site.pools.reload_if_changed(true);
-    yard.restart();
-    assert!(!yard.ticket("4").claim.on_host);
-}
-
-#[test]
 fn no_more_hosts_are_out_than_may_be_at_once_also_if_one_was_kept_for_a_ticket_out_of_turn() {
     let mut yard = Yard::new("hosts = [\"a\", \"b\", \"c\"]\nat_once = 2\nreuse_opportunity_time = 3600\n");
     yard.open("1", "s");
@@ -286,28 +194,6 @@ fn a_host_is_not_kept_for_another_project_that_names_the_same_sandbox() {
 }
 
 #[test]
-fn a_host_that_is_unlisted_while_its_check_fails_leaves_no_slot_behind() {
-    let mut yard = Yard::new("hosts = [\"a\", \"b\"]\n");
-    yard.open("1", "");
-    yard.open("2", "");
-    yard.open("3", "");
-    yard.list("hosts = [\"a\"]\n");
-    yard.check(|host| host == "a");
-    yard.close("1");
-    yard.check(|_| true);
-    assert_eq!((yard.host("2"), yard.ticket("3").granted_unix_ms), ("a".into(), None));
-    // the same if the ticket ends during the check
-    let mut yard = Yard::new("hosts = [\"a\", \"b\"]\n");
-    yard.open("1", "");
-    yard.open("2", "");
-    yard.list("hosts = [\"a\"]\n");
-    yard.close("2");
-    yard.check(|host| host == "a");
-    yard.open("3", "");
-    assert_eq!(yard.ticket("3").granted_unix_ms, None);
-}
-
-#[test]
 fn a_removed_host_stays_out_until_its_ticket_closes_and_an_added_one_is_given_at_once() {
     let mut yard = Yard::new("hosts = [\"a\", \"b\"]\n");
     for name in ["1", "2", "3"] {
@@ -331,50 +217,4 @@ fn a_removed_host_stays_out_until_its_ticket_closes_and_an_added_one_is_given_at
     yard.list("hosts = [\"a\", \"c\"]\n");
     yard.check(|_| true);
     assert_eq!(yard.host("5"), "");
-}
-
-#[test]
-fn a_ticket_of_the_same_sandbox_gets_the_host_before_those_that_wait_longer_within_its_other_limits() {
-    let reuse = "hosts = [\"a\"]\nreuse_opportunity_time = 60\n";
-    let mut yard = Yard::new(reuse);
-    yard.open("1", "s");
-    yard.check(|_| true);
-    yard.open("2", "t");
-    yard.open("3", "s");
-    yard.close("1");
-    yard.check(|_| true);
-    assert_eq!((yard.host("2"), yard.host("3")), (String::new(), "a".into()));
-    yard.close("3");
-    yard.check(|_| true);
-    assert_eq!(yard.host("2"), "", "it is kept for s");
-    yard.now.steady_ms += 60_000;
-    yard.look();
-    yard.check(|_| true);
-    assert_eq!(yard.host("2"), "a");
-    // not above the limit of its owner
-    let mut yard = Yard::new(&format!("{reuse}[tickets]\neach_owner = 1\n"));
-    yard.open("1", "s");
-    yard.check(|_| true);
-    yard.open("2", "t");
-    yard.open("3", "s");
-    yard.close("1");
-    yard.check(|_| true);
-    assert_eq!((yard.host("2"), yard.host("3")), (String::new(), String::new()));
-}
-
-#[test]
-fn a_restart_forgets_which_hosts_did_not_answer_and_for_which_sandbox_they_were_kept() {
-    let mut yard = Yard::new("hosts = [\"a\"]\nreuse_opportunity_time = 60\n");
-    yard.open("1", "s");
-    yard.check(|_| false);
-    assert_eq!(yard.checks, [], "it is left alone");
-    yard.restart();
-    yard.check(|_| true);
-    assert_eq!(yard.host("1"), "a", "checked again at once");
-    yard.close("1");
-    yard.open("2", "t");
-    assert_eq!(yard.checks, [], "it is kept for s");
-    yard.restart();
-    yard.check(|_| true);
-    assert_eq!(yard.host("2"), "a");
 }

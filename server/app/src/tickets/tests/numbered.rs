@@ -86,35 +86,6 @@ async fn a_number_of_another_caller_is_that_of_no_ticket() {
 }
 
 #[tokio::test]
-async fn who_waits_has_its_place_when_another_ticket_is_closed_and_learns_of_its_end() {
-    let site = Site::new();
-    let anyone = Identity::anyone();
-    site.run(&[], async |tickets: &TicketRegistry| {
-        for asked in 1..=3 {
-            tickets.open_numbered(Ok(claim(asked))).await.unwrap();
-        }
-        let (granted, ended, ()) =
-            tokio::join!(tickets.collect_granted(2, &anyone), tickets.collect_granted(3, &anyone), async {
-                tickets.close_numbered(3, &anyone).await.unwrap();
-                tickets.close_numbered(1, &anyone).await.unwrap();
-            });
-        let of = |found: NumberedTicket| match found {
-            NumberedTicket::Known(view) => word(&view),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!((of(granted.unwrap()), of(ended.unwrap())), ("granted", "closed"));
-        assert_eq!(tickets.collect_granted(99, &anyone).await, Ok(NumberedTicket::Unknown));
-        // a client that is gone while it waits leaves a ticket that was not collected
-        tickets.open_numbered(Ok(claim(4))).await.unwrap();
-        let gone = tokio::time::timeout(std::time::Duration::ZERO, tickets.collect_granted(4, &anyone)).await;
-        assert!(gone.is_err());
-        let waits = site.on_disk().await.into_iter().find(|ticket| ticket.granted_unix_ms.is_none());
-        assert_eq!(waits.unwrap().collected, Some(false));
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn the_sandbox_names_owner_and_project_and_what_no_pool_takes_is_a_ticket_that_has_ended() {
     let site = Site::new();
     let anyone = Identity::anyone();

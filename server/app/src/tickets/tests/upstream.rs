@@ -7,7 +7,7 @@ use dxr::{Fault, FaultResponse, MethodCall, MethodResponse, Value};
 use tokio_util::task::TaskTracker;
 
 use super::*;
-use crate::{runtime::metrics::KindLabel, tickets::NumberedTicket};
+use crate::tickets::NumberedTicket;
 
 /// How a server upstream answers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -208,91 +208,6 @@ async fn a_ticket_is_taken_upstream_once_it_has_its_slot_and_closed_there_with_i
         resalloc.until(|state| !state.open.contains_key(&41)).await;
         tickets.close_numbered(2, &anyone).await.unwrap();
         resalloc.until(|state| state.open.is_empty()).await;
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_ticket_that_the_upstream_refuses_holds_up_no_other() {
-    let (_resalloc, address) = Resalloc::start().await;
-    let site = Site::with(&pools(&address).replace("at_once = 1", "at_once = 2"));
-    site.run(&[], async |tickets: &TicketRegistry| {
-        let refused = TicketClaim { upstream_tags: vec!["refused".into()], ..wants(1) };
-        tickets.open_numbered(Ok(refused)).await.unwrap();
-        tickets.open_numbered(Ok(wants(2))).await.unwrap();
-        assert_eq!(output(tickets, 2).await, "---\nhost: m1\n");
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_machine_is_kept_over_a_restart_until_it_fails_or_is_forgotten() {
-    let (resalloc, address) = Resalloc::start().await;
-    let site = Site::with(&pools(&address));
-    site.run(&[], async |tickets: &TicketRegistry| {
-        tickets.open_numbered(Ok(wants(1))).await.unwrap();
-        assert_eq!(output(tickets, 1).await, "---\nhost: m1\n");
-    })
-    .await;
-    resalloc.state().failed.insert(1);
-    site.run(&[], async |tickets: &TicketRegistry| {
-        let mut watching = tickets.watch(&id("resalloc/1"), false, &Identity::anyone()).unwrap();
-        let has_failed = |view: &View| view.ticket().machine.as_ref().unwrap().failed;
-        while !has_failed(&watching.view().await.unwrap()) {
-            watching.changed().await;
-        }
-        let view = watching.view().await.unwrap();
-        assert!(matches!(view, View::Open(_)), "its client decides");
-        assert_eq!(view.ticket().host_output(), Some("---\nhost: m1\n"));
-    })
-    .await;
-    resalloc.state().forgotten.insert(1);
-    site.run(&[], async |tickets: &TicketRegistry| {
-        let machine = tickets.0.state().tickets.get(&id("resalloc/1")).unwrap().machine.clone();
-        assert!(machine.unwrap().failed, "also after a restart");
-        let mut watching = tickets.watch(&id("resalloc/1"), false, &Identity::anyone()).unwrap();
-        while matches!(watching.view().await.unwrap(), View::Open(_)) {
-            watching.changed().await;
-        }
-    })
-    .await;
-    assert_eq!((site.on_disk().await.len(), resalloc.state().last), (0, 1), "it got no other machine");
-}
-
-#[tokio::test]
-async fn a_machine_that_no_client_has_seen_is_replaced_if_it_fails() {
-    let (resalloc, address) = Resalloc::start().await;
-    resalloc.state().failed.insert(1);
-    let site = Site::with(&pools(&address));
-    site.run(&[], async |tickets: &TicketRegistry| {
-        tickets.open_numbered(Ok(wants(1))).await.unwrap();
-        assert_eq!(output(tickets, 1).await, "---\nhost: m2\n");
-        assert_eq!(resalloc.open(), [2]);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_ticket_taken_before_a_crash_is_closed_after_it_although_its_answer_was_lost() {
-    let (resalloc, address) = Resalloc::start().await;
-    let site = Site::with(&pools(&address));
-    site.run(&[], async |tickets: &TicketRegistry| {
-        tickets.open_numbered(Ok(wants(1))).await.unwrap();
-        output(tickets, 1).await;
-        tickets.close_numbered(1, &Identity::anyone()).await.unwrap();
-        resalloc.until(|state| state.open.is_empty()).await;
-        resalloc.be(Manner::Loses);
-        tickets.open_numbered(Ok(wants(2))).await.unwrap();
-        resalloc.until(|state| state.last == 2).await;
-    })
-    .await;
-    resalloc.be(Manner::Answers);
-    site.run(&[], async |tickets: &TicketRegistry| {
-        output(tickets, 2).await;
-        let machine = resalloc.state().last;
-        resalloc.until(|state| state.open.keys().eq([&machine])).await;
-        assert!(machine > 2);
-        assert!(site.metrics.upstream_numbers.get_or_create(&KindLabel::of("found")).get() > 0);
     })
     .await;
 }

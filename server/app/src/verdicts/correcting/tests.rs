@@ -1,6 +1,6 @@
 //! Causes that persons correct: in force everywhere, kept, carried on, taken back.
 
-use plimsoll_core::domain::{Action, Bytes, EvidenceSource, Exit, Resources, Summary, test_summary};
+use plimsoll_core::domain::{Bytes, EvidenceSource, Exit, Resources, Summary, test_summary};
 use plimsoll_store::Store;
 
 use super::*;
@@ -69,32 +69,6 @@ async fn with<F: Future<Output = ()>>(summaries: &[Summary], test: impl FnOnce(I
 const PERSON: Option<EvidenceSource> = Some(EvidenceSource::Person);
 
 #[tokio::test]
-async fn a_corrected_cause_is_that_of_the_attempt_until_it_is_taken_back() {
-    with(&[failed("a", false)], async |ingest| {
-        let judged = judge(&ingest, asked("a", BROKEN)).await.unwrap();
-        assert_eq!((judged.cause, judged.action), (Cause::Deterministic, Action::No));
-        let verdict = correct(&ingest, correcting("a", Some(Cause::Infra), "mirror was down")).await.unwrap();
-        assert_eq!((verdict.cause, verdict.action), (Cause::Infra, Action::AsIs), "{}", verdict.reason);
-        assert_eq!(cause_of(&ingest, "a").await, (Some(Cause::Infra), PERSON, false));
-        let again = judge(&ingest, asked("a", BROKEN)).await.unwrap();
-        assert_eq!(again, verdict, "a question that says nothing new gets the verdict in force");
-        let more = Evidence { failure_reason: "script_failure".into(), ..asked("a", BROKEN) };
-        let more = judge(&ingest, more).await.unwrap();
-        assert_eq!(more.cause, Cause::Infra, "a question with more evidence carries it on");
-        assert_eq!(more.correction().unwrap().found, Cause::Deterministic);
-        let wrong = ingest.parts.classifier.wrong_verdicts(|_| true);
-        assert_eq!((wrong.len(), wrong[0].found, wrong[0].count), (1, Cause::Deterministic, 1));
-        let undone = correct(&ingest, correcting("a", None, "")).await.unwrap();
-        assert_eq!((undone.cause, undone.correction()), (Cause::Deterministic, None));
-        let by_log = (Some(Cause::Deterministic), Some(EvidenceSource::Log), false);
-        assert_eq!(cause_of(&ingest, "a").await, by_log);
-        assert_eq!(ingest.parts.classifier.wrong_verdicts(|_| true), []);
-        assert_eq!(correct(&ingest, correcting("a", None, "")).await.unwrap(), undone, "twice is once");
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn what_the_kernel_counted_and_that_the_need_is_a_lower_bound_stay() {
     with(&[failed("a", true)], async |ingest| {
         let verdict = correct(&ingest, correcting("a", Some(Cause::Infra), "node was broken")).await.unwrap();
@@ -112,39 +86,6 @@ async fn what_the_kernel_counted_and_that_the_need_is_a_lower_bound_stay() {
         assert_eq!(cause_of(&ingest, "b").await, (Some(Cause::Oom), PERSON, false), "a word proves no need");
         correct(&ingest, correcting("b", None, "")).await.unwrap();
         assert_eq!(cause_of(&ingest, "b").await, (Some(Cause::Unknown), None, false));
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn the_word_about_a_signature_is_a_word_of_its_own() {
-    with(&[failed("a", false), failed("b", false), failed("c", false)], async |ingest| {
-        judge(&ingest, asked("a", BROKEN)).await.unwrap();
-        correct(&ingest, correcting("a", Some(Cause::Infra), "mirror")).await.unwrap();
-        let other = judge(&ingest, asked("b", BROKEN)).await.unwrap();
-        assert_eq!(other.cause, Cause::Deterministic, "it was about the attempt alone");
-        let both = CorrectionRequest {
-            signature_for_ms: Some(HOUR),
-            ..correcting("a", Some(Cause::Infra), "mirror")
-        };
-        let verdict = correct(&ingest, both).await.unwrap();
-        let rule = verdict.correction().unwrap().signature.clone().unwrap();
-        assert_eq!(Some(rule.id), verdict.outlook.signature.map(|known| known.id));
-        let other = judge(&ingest, asked("c", BROKEN)).await.unwrap();
-        assert_eq!((other.cause, other.correction()), (Cause::Infra, None));
-        assert!(other.reason.contains("attempt a, which failed the same way"), "{}", other.reason);
-        assert_eq!(cause_of(&ingest, "c").await, (Some(Cause::Infra), PERSON, false));
-        let unnamed =
-            CorrectionRequest { signature_for_ms: Some(HOUR), ..correcting("b", Some(Cause::Infra), "x") };
-        assert!(correct(&ingest, unnamed).await.is_ok(), "its log is known");
-    })
-    .await;
-    with(&[failed("a", false)], async |ingest| {
-        let both =
-            CorrectionRequest { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "x") };
-        let refused = correct(&ingest, both).await.unwrap_err().to_string();
-        assert!(refused.contains("signature_for_ms") && refused.contains("no signature"), "{refused}");
-        assert_eq!(cause_of(&ingest, "a").await, (Some(Cause::Unknown), None, false), "nothing changed");
     })
     .await;
 }
@@ -177,25 +118,6 @@ async fn a_job_that_may_not_read_a_correction_sees_its_own_failure_and_that_a_pe
         let correction = corrected.correction().unwrap();
         assert_eq!((correction.why.as_str(), correction.by.as_str()), ("***", ""));
         assert!(!corrected.reason.contains("mirror"), "{}", corrected.reason);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn the_same_word_twice_is_one_a_later_one_wins_and_one_is_kept() {
-    with(&[failed("a", false)], async |ingest| {
-        let first = correct(&ingest, correcting("a", Some(Cause::Infra), "mirror")).await.unwrap();
-        let again = correct(&ingest, correcting("a", Some(Cause::Infra), "mirror")).await.unwrap();
-        assert_eq!(again, first);
-        for n in 0..100 {
-            correct(&ingest, correcting("a", Some(Cause::NodeLost), &format!("node {n}"))).await.unwrap();
-        }
-        let kept = fixture::verdicts(&ingest).given(&id("a"), "").await.unwrap();
-        assert_eq!((kept.len(), kept[0].cause), (1, Cause::NodeLost));
-        assert_eq!(kept[0].correction().unwrap().why, "node 99");
-        let secret =
-            correct(&ingest, correcting("a", Some(Cause::Infra), "PASSWORD=hunter2hunter2")).await.unwrap();
-        assert!(!format!("{secret:?}").contains("hunter2"), "{secret:?}");
     })
     .await;
 }

@@ -254,34 +254,6 @@ fn a_rule_reported_as_never_reached_is_never_reached() {
 }
 
 #[test]
-fn no_file_makes_the_reader_panic() {
-    use proptest::prelude::*;
-    let line = prop::sample::select(vec![
-        "[[pool]]",
-        "[[rule]]",
-        "[kind.auto]",
-        "name = \"a\"",
-        "pool = \"a\"",
-        "package = '('",
-        "cores = -1",
-        "memory = \"\"",
-        "copr = '''\n[{'''",
-        "tags = []",
-        "at_once = 0",
-        "when_busy = \"a\"",
-        "x = 1",
-        "allowed = ['a']",
-        "node_selector = { \"\" = \"\" }",
-        "[[rule",
-        "price_gib_hour = nan",
-        "busy_from = 3",
-    ]);
-    proptest!(|(lines in prop::collection::vec(line, 0..12))| {
-        let _read = Placement::parse(&lines.join("\n"));
-    });
-}
-
-#[test]
 fn hosts_are_each_in_one_pool_and_bound_what_runs_there_at_once() {
     let pools = Placement::parse(
         "[[pool]]\nname = \"a\"\nat_once = 9\nhosts = [\"one\", \"10.0.0.1\", \"::1\"]\nreuse_max_count = 2\n[[pool]]\nname = \"b\"\n",

@@ -3,7 +3,6 @@
 mod lives;
 mod pools;
 mod schedules;
-mod small;
 
 use std::collections::VecDeque;
 

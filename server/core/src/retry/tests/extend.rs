@@ -78,20 +78,3 @@ fn a_file_of_another_form_is_named_with_its_line() {
     let deep = format!("error_classes:\n a:\n  - '{}'\n", "(".repeat(100_000));
     assert!(rules("x.yaml", &deep).is_err(), "a pattern that is too deep is refused, not followed");
 }
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
-
-    #[test]
-    fn no_file_of_rules_breaks_the_loader(text in "\\PC{0,80}", lines in prop::collection::vec(prop::sample::select(vec![
-        "[[rule]]", "id = \"x\"", "cause = \"oom\"", "pattern = '('", "pattern = 'a'", "sign = \"kill\"", "error_classes:",
-        "  a:", "    grep_for:", "      - 'b'", "      - \"\\", "deconflict_order:", "weak = true", "spares = ['a']",
-    ]), 0..12)) {
-        let text = format!("{}\n{text}", lines.join("\n"));
-        for name in ["x.toml", "x.yaml"] {
-            if let Err(wrong) = rules(name, &text) {
-                prop_assert!(!wrong.is_empty() && wrong.iter().all(|wrong| !wrong.is_empty()));
-            }
-        }
-    }
-}

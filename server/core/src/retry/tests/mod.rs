@@ -11,7 +11,6 @@ mod defects;
 mod evidence_set;
 mod explain;
 mod extend;
-mod fuzz;
 mod got_over;
 mod lineage;
 mod masked;
