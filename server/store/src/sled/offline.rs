@@ -21,8 +21,8 @@ use super::{
 use crate::{
     StoreSettings,
     check::{CheckFinding, CheckReport, Checker},
-    errors::StoreError,
-    kv::{KeyValue, PageLimit, StoreIdentity, UnreadableRange},
+    errors::{KeyText, StoreError},
+    kv::{KeyValue, PageLimit, ScanPage, StoreIdentity, UnreadableRange},
 };
 
 /// An existing store, locked while this value exists.
@@ -151,7 +151,11 @@ impl OfflineStore {
     ) -> Result<(), E> {
         let mut after = None;
         loop {
-            let (page, gap) = self.engine.scan_past(&[], after.as_deref(), PageLimit::PAGE);
+            let read = self.engine.scan_past(&[], after.as_deref(), PageLimit::PAGE);
+            let (page, gap) = read.unwrap_or_else(|error| {
+                let after = KeyText(after.take().unwrap_or_default());
+                (ScanPage::default(), Some(UnreadableRange { after, until: None, reason: error.reason }))
+            });
             if let Some(gap) = gap {
                 take(Err(gap))?;
             }
