@@ -65,7 +65,7 @@ impl KeyKind {
     }
 
     /// Number of key bytes after the byte that ends the id.
-    pub(super) fn tail_bytes(self) -> usize {
+    fn tail_bytes(self) -> usize {
         match self {
             Self::Attempt
             | Self::Hook

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::{bounds::MAX_KEY, kv::KeyValue};
 
-/// How long a search may take. It makes some 2,000 lookups of 50 us (sled) to 500 us (PostgreSQL).
+/// How long a search may take. It makes some 2,000 lookups of 50 us.
 pub(crate) const SEARCH_WITHIN: Duration = Duration::from_secs(10);
 
 /// The search for the end of an unreadable range took too long.

@@ -38,17 +38,16 @@ pub(super) struct RowsRefused;
     "import --data-dir data --prometheus http://prometheus:9090",
 ]))]
 pub struct Import {
-    /// CSV or JSON lines, plain or gzip (required columns: package, `wall_ms`, `peak_bytes`), the history that `export` wrote (not its
-    /// series), or the SQLite database of Gantry.
+    /// CSV or JSON lines, plain or gzip (required columns: package, `wall_ms`, `peak_bytes`), or the history that `export` wrote (not its
+    /// series).
     #[arg(value_name = "FILE", required_unless_present = "prometheus", conflicts_with = "prometheus")]
     file: Option<PathBuf>,
     /// Project of the rows that name none, as its builds name it (in GitLab: group/name). Attempts of an earlier import that have none get
     /// it too.
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true, value_parser = parse_project)]
     project: String,
-    /// Host of the GitLab whose jobs are in Gantry's database, or in Prometheus without their address (`CI_SERVER_HOST`): they are named
-    /// as agents name them.
-    #[arg(long, value_name = "HOST", default_value = "", hide_default_value = true, value_parser = parse_host)]
+    /// Host of the GitLab whose jobs are in Prometheus without their address (`CI_SERVER_HOST`): they are named as agents name them.
+    #[arg(long, value_name = "HOST", default_value = "", hide_default_value = true, value_parser = parse_host, requires = "prometheus")]
     host: String,
     #[command(flatten)]
     prometheus: FromPrometheus,
@@ -92,11 +91,7 @@ impl Import {
         let store = open_store(config).await?;
         let mut progress = Progress::new();
         let project = self.project.clone();
-        let unsaid = import::RecordDefaults {
-            project: self.project,
-            host: self.host,
-            now_unix_ms: Clock.now_unix_ms(),
-        };
+        let unsaid = import::RecordDefaults { project: self.project, now_unix_ms: Clock.now_unix_ms() };
         let tell = |share| progress.show_share("importing", share);
         let imported = import::commit(&file, &store, &unsaid, tell).await;
         progress.end();

@@ -105,16 +105,7 @@ pub(super) const IMPORT_COLUMNS: &[ImportColumn] = &[
 impl RecordDraft {
     /// The record of a line, from the texts of its columns in the order of [`IMPORT_COLUMNS`].
     pub(super) fn read<'t>(line: u64, texts: impl Iterator<Item = &'t str>) -> Result<Record, RowRefusal> {
-        Self::default().read_with_known(line, texts)
-    }
-
-    /// Like [`Self::read`], for a record with some fields that are known already.
-    pub(super) fn read_with_known<'t>(
-        self,
-        line: u64,
-        texts: impl Iterator<Item = &'t str>,
-    ) -> Result<Record, RowRefusal> {
-        let mut draft = self;
+        let mut draft = Self::default();
         let mut print = Fingerprint::default();
         let (mut empty, mut wrong) = (Vec::new(), None);
         for (number, (column, text)) in IMPORT_COLUMNS.iter().zip(texts).enumerate() {

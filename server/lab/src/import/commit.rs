@@ -79,9 +79,6 @@ pub enum ImportError {
 pub struct RecordDefaults {
     /// Project for rows without one.
     pub project: String,
-    /// Host of the CI system. A Gantry database has only the numbers of jobs; with the host they become the ids
-    /// that agents use. Empty if unknown.
-    pub host: String,
     /// The current time, milliseconds since 1970. Rows without a time are taken to have ended up to this time,
     /// in the order of the file.
     pub now_unix_ms: u64,
@@ -101,11 +98,7 @@ pub async fn commit(
     let mut number = 0;
     while let Some(mut record) = reader.next_record()? {
         number += 1;
-        let known = if reader.names_jobs_by_number() {
-            adding.stored.knows_job(&mut record.summary.attempt, &unsaid.host)
-        } else {
-            adding.stored.knows(&record)
-        };
+        let known = adding.stored.knows(&record);
         if record.summary.key.project.is_empty() {
             record.summary.key.project.clone_from(&unsaid.project);
         }
@@ -131,8 +124,8 @@ pub async fn commit_records(
 ) -> Result<ImportReport, ImportError> {
     let mut adding = ImportWriter::begin(store).await?;
     for record in records {
-        let mut record = record?;
-        let known = adding.stored.knows_job(&mut record.summary.attempt, "");
+        let record = record?;
+        let known = adding.stored.knows_job(&record.summary.attempt);
         adding.take(record, known, refusals.unit).await?;
     }
     adding.finish(refusals).await

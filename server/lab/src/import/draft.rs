@@ -1,8 +1,7 @@
 //! Turns the texts of one row into a summary.
 
 use plimsoll_core::domain::{
-    AttemptId, Bytes, Cause, Cores, CpuMicros, Exit, Fnv, Key, Millis, OpeningRecord, Outcome, Resources,
-    Summary,
+    AttemptId, Bytes, Cause, CpuMicros, Exit, Fnv, Key, Millis, OpeningRecord, Outcome, Resources, Summary,
 };
 
 use super::refusals::RowRefusal;
@@ -10,7 +9,7 @@ use super::refusals::RowRefusal;
 /// One recorded attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// Line of the file with the row, counted from 1; in a database, the id of the row.
+    /// Line of the file with the row, counted from 1.
     pub line: u64,
     /// The attempt's summary, with the fields that the file has. `started_unix_ms` is 0 if the file has no
     /// times.
@@ -66,17 +65,6 @@ pub(super) struct RecordDraft {
     pub(super) untrusted: bool,
     /// Pool in which the attempt ran; empty if that is not known.
     pub(super) pool: String,
-    /// Fields that CSV and JSON files do not have.
-    pub(super) database_fields: DatabaseFields,
-}
-
-/// Fields that a database of another program has in addition to our columns.
-#[derive(Debug, Default)]
-pub(super) struct DatabaseFields {
-    pub(super) memory_limit: Option<Bytes>,
-    pub(super) cpu_request: Option<Cores>,
-    pub(super) cpu_limit: Option<Cores>,
-    pub(super) cpu_peak: Option<Cores>,
 }
 
 impl RecordDraft {
@@ -108,16 +96,10 @@ impl RecordDraft {
             RecordedEnd::Stopped(cause) => (Outcome::Failed, None, Some(cause)),
         };
         let summary = Summary {
-            resources: Resources {
-                memory_request: self.requested,
-                memory_limit: self.database_fields.memory_limit,
-                cpu_request: self.database_fields.cpu_request,
-                cpu_limit: self.database_fields.cpu_limit,
-            },
+            resources: Resources { memory_request: self.requested, ..Resources::default() },
             started_unix_ms: self.submitted_ms.unwrap_or(0),
             wall,
             cpu: self.cpu,
-            cpu_peak: self.database_fields.cpu_peak.unwrap_or(Cores(0.0)),
             need_peak: peak,
             need_mean: self.mean.unwrap_or_default(),
             memory_peak: peak,

@@ -6,7 +6,7 @@ use plimsoll_core::fuzz::{Target, target};
 
 use super::{
     Reader,
-    source::{self, FileForm, ReadPosition},
+    source::{self, ReadPosition},
 };
 
 /// The parsers here.
@@ -18,10 +18,6 @@ fn read(bytes: &[u8]) {
     let Ok(text) = source::open_bytes(path, Cursor::new(bytes.to_vec()), ReadPosition::default()) else {
         return;
     };
-    // a database is a file, and SQLite's own to read
-    if matches!(text.form, FileForm::Sqlite) {
-        return;
-    }
     let Ok(mut reader) = Reader::of(path, text) else { return };
     while let Ok(Some(record)) = reader.next_record() {
         assert!(record.line > 0, "a record names its line");

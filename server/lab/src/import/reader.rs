@@ -45,7 +45,6 @@ enum RowSource {
     /// The CSV reader, and for each of our columns its position in the file.
     Csv(Box<csv::Reader<BoundedRows>>, Vec<Option<usize>>),
     Json(Box<dyn BufRead>),
-    Gantry(Box<super::gantry::GantryJobs>),
 }
 
 /// The bytes of a CSV file; fails if a row is too long. Without this limit a quote that is never closed would
@@ -77,30 +76,19 @@ impl Reader {
 
     /// Like [`Self::open`], for a file that is open already.
     pub(super) fn of(path: &Path, text: source::UnpackedFile) -> Result<Self, FileError> {
-        let (place, plain) = (text.position, Refusals::default());
-        let (lines, place, refusals) = match text.form {
-            FileForm::JsonLines => (RowSource::Json(text.bytes), place, plain),
-            FileForm::Csv => (csv_columns(path, text.bytes)?, place, plain),
-            FileForm::Sqlite => {
-                let jobs = super::gantry::GantryJobs::open(path)?;
-                let place = jobs.place.clone();
-                (
-                    RowSource::Gantry(Box::new(jobs)),
-                    place,
-                    Refusals { unit: super::gantry::ROW_UNIT, ..plain },
-                )
-            }
+        let lines = match text.form {
+            FileForm::JsonLines => RowSource::Json(text.bytes),
+            FileForm::Csv => csv_columns(path, text.bytes)?,
         };
-        let path = path.to_owned();
         Ok(Self {
-            path,
+            path: path.to_owned(),
             lines,
             line: 0,
             seen_ids: HashSet::new(),
             rows_without_id: HashMap::new(),
             has_times: None,
-            refusals,
-            position: place,
+            refusals: Refusals::default(),
+            position: text.position,
         })
     }
 
@@ -110,7 +98,6 @@ impl Reader {
             let read = match &mut self.lines {
                 RowSource::Csv(reader, columns) => next_csv(reader, columns, &mut self.line),
                 RowSource::Json(bytes) => next_json(bytes, &mut self.line),
-                RowSource::Gantry(jobs) => jobs.next(&mut self.line),
             };
             let read = read.map_err(|reason| FileError::Broken {
                 path: self.path.clone(),
@@ -124,11 +111,6 @@ impl Reader {
                 Err(refusal) => self.refusals.add(refusal),
             }
         }
-    }
-
-    /// Whether the rows are identified by the numbers of CI jobs without a host. Agents use the host too.
-    pub(crate) fn names_jobs_by_number(&self) -> bool {
-        !matches!(self.lines, RowSource::Csv(..) | RowSource::Json(_))
     }
 
     fn accept(&mut self, mut record: Record) -> Result<Record, RowRefusal> {

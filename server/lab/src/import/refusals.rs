@@ -10,8 +10,7 @@ pub(super) const BUILD_UNIT: &str = "build";
 /// Why a row was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowRefusal {
-    /// Line of the file, counted from 1; in a database the id of the row; for Prometheus the number of the
-    /// build.
+    /// Line of the file, counted from 1; for Prometheus the number of the build.
     pub line: u64,
     /// Name of the invalid column.
     pub column: &'static str,
@@ -22,7 +21,7 @@ pub struct RowRefusal {
 /// The rows that were refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusals {
-    /// What is counted, for the message: lines, or rows of a table.
+    /// What is counted, for the message: lines, or builds.
     pub(super) unit: &'static str,
     /// Number of refused rows.
     pub count: u64,

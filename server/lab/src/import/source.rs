@@ -53,16 +53,6 @@ pub struct ReadPosition {
 }
 
 impl ReadPosition {
-    /// Position at the start of a file of `size` bytes, or of a table of `size` rows.
-    pub(super) fn of(size: u64) -> Self {
-        Self { size, ..Self::default() }
-    }
-
-    /// Moves the position forward by `count`.
-    pub(super) fn advance(&self, count: u64) {
-        self.bytes_read.fetch_add(count, Ordering::Relaxed);
-    }
-
     /// Share of the file that was read, 0 to 1.
     pub fn share(&self) -> f64 {
         let read = plimsoll_core::domain::Bytes(self.bytes_read.load(Ordering::Relaxed)).as_f64();
@@ -96,7 +86,6 @@ const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
 pub(super) enum FileForm {
     Csv,
     JsonLines,
-    Sqlite,
 }
 
 /// A file's bytes, unpacked, with its format and the read position.
@@ -142,34 +131,30 @@ pub(super) fn open_bytes(
     let mut head = Vec::new();
     bytes.by_ref().take(HEAD_BYTES).read_to_end(&mut head).map_err(broken)?;
     let head = head.strip_prefix(UTF8_MARK).unwrap_or(&head).to_vec();
-    let form = form_of(&head, format.map(|(_, program)| program)).map_err(|reason| columns(&reason))?;
+    let form = form_of(&head).map_err(columns)?;
     Ok(UnpackedFile { bytes: Box::new(io::Cursor::new(head).chain(bytes)), form, position: place })
 }
 
-/// The format of a file that begins with `head`; `unpack` is the program that unpacks it, if it is packed.
+/// The format of a file that begins with `head`.
 /// Errors: why such a file cannot be imported.
-fn form_of(head: &[u8], unpack: Option<&str>) -> Result<FileForm, String> {
-    if head.starts_with(SQLITE_MAGIC) {
-        return match unpack {
-            Some(program) => Err(format!("is a packed SQLite database; unpack it first ({program})")),
-            None => Ok(FileForm::Sqlite),
-        };
-    }
-    let refused = match head.trim_ascii_start() {
-        [] => "is empty",
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "is UTF-16; save it as UTF-8",
+fn form_of(head: &[u8]) -> Result<FileForm, &'static str> {
+    match head.trim_ascii_start() {
+        _ if head.starts_with(SQLITE_MAGIC) => Err(
+            "is a SQLite database; write its rows as CSV (sqlite3 -header -csv; the guide import.md has the query for Gantry's)",
+        ),
+        [] => Err("is empty"),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Err("is UTF-16; save it as UTF-8"),
         [b'[', rest @ ..] if matches!(rest.trim_ascii_start(), [] | [b'{' | b']', ..]) => {
-            "is a JSON array; write one object on each line, as jq -c '.[]' does"
+            Err("is a JSON array; write one object on each line, as jq -c '.[]' does")
         }
         [b'{', rest @ ..]
             if rest.iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\r')) == Some(&b'\n') =>
         {
-            "is JSON with objects of several lines; write one object on each line, as jq -c . does"
+            Err("is JSON with objects of several lines; write one object on each line, as jq -c . does")
         }
-        [b'{', ..] => return Ok(FileForm::JsonLines),
-        _ => return Ok(FileForm::Csv),
-    };
-    Err(refused.to_owned())
+        [b'{', ..] => Ok(FileForm::JsonLines),
+        _ => Ok(FileForm::Csv),
+    }
 }
 
 /// A read error in words that help to fix it.

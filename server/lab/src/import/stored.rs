@@ -99,25 +99,16 @@ impl StoredAttempts {
     }
 
     /// Whether the store has an attempt of the CI job in `attempt`, which is the job's number, with or without
-    /// its host. If the host is known, `attempt` is changed to the id that an agent would use. If a host is
-    /// unknown, equal numbers count as the same job, so that a build which an agent has measured is not counted
-    /// twice.
-    pub(super) fn knows_job(&self, attempt: &mut AttemptId, host: &str) -> bool {
+    /// its host. If a host is unknown, equal numbers count as the same job, so that a build which an agent has
+    /// measured is not counted twice.
+    pub(super) fn knows_job(&self, attempt: &AttemptId) -> bool {
         let known = self.project_by_id.contains_key(attempt);
         let Some((own, number)) = job_of(attempt) else { return known };
-        if !own.is_empty() {
-            // a stored job without a host counts as this job if it has the same number
-            let is_there = |host: &str| self.jobs.contains(&(host.to_owned(), number));
-            return known || is_there(own) || is_there("");
-        }
-        if host.is_empty() {
+        if own.is_empty() {
             return known || self.job_numbers.contains(&number);
         }
-        let known = known || self.jobs.contains(&(host.to_owned(), number));
-        if let Ok(id) = AttemptId::parse(&format!("{host}:{number}")) {
-            *attempt = id;
-        }
-        known
+        let is_there = |host: &str| self.jobs.contains(&(host.to_owned(), number));
+        known || is_there(own) || is_there("")
     }
 }
 

@@ -122,7 +122,7 @@ fn a_row_or_file_that_would_be_misread_is_named() {
         (b"{\n \"package\": \"a\"\n}", "objects of several lines"),
         (b"\xff\xfep\0", "is UTF-16; save it as UTF-8"),
         (b"\xfd7zXZ\0", "is packed with xz; unpack it first (xz -dc)"),
-        (&gzip("SQLite format 3\0"), "is a packed SQLite database"),
+        (&gzip("SQLite format 3\0"), "is a SQLite database; write its rows as CSV"),
     ];
     for (bytes, named) in files {
         let error = Reader::open(&file(bytes).path).unwrap_err().to_string();
@@ -264,8 +264,7 @@ async fn rows_without_a_time_end_at_the_time_of_the_import_in_the_order_of_the_f
     // the first one took longest, so that it started first and still ended first
     let rows = file(b"attempt,package,wall_ms,peak_bytes\nb,zlib,5000,1000000\na,zlib,1000,1000000\nx,,1,1\nc,zlib,9,1000000\n");
     let now_unix_ms = 1_800_000_000_000;
-    let unsaid =
-        RecordDefaults { now_unix_ms, project: "group/name".to_owned(), ..RecordDefaults::default() };
+    let unsaid = RecordDefaults { now_unix_ms, project: "group/name".to_owned() };
     let imported = commit(&rows.path, &store, &unsaid, |_| {}).await.unwrap();
     assert_eq!((imported.added, imported.refusals.count), (3, 1));
     let mut found = Vec::new();

@@ -12,7 +12,7 @@ use crate::{
 const GET: &str = "SELECT version, v FROM plimsoll.entry WHERE k = $1";
 const SELECT_RANGE_HAS_ENTRY: &str = "SELECT EXISTS (SELECT 1 FROM plimsoll.entry AS e WHERE e.k >= r.first AND e.k < r.past) \
      FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY AS r (first, past, at) ORDER BY r.at";
-const FIRST_FROM: &str = "SELECT k, version, v FROM plimsoll.entry WHERE k >= $1 ORDER BY k LIMIT 1";
+const KEYS: &str = "SELECT k FROM plimsoll.entry WHERE k >= $1 AND k < $2 ORDER BY k LIMIT $3";
 /// The entries of a page, and how many there were before the limit in bytes: the sum over those before an entry decides, as in the
 /// other engines.
 const PAGE: &str = "SELECT k, version, v, found FROM ( \
@@ -36,10 +36,18 @@ pub(super) async fn holds(client: &ClientWrapper, prefixes: &[Vec<u8>]) -> Resul
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
-/// The first entry at or after a key.
-pub(super) async fn first_from(client: &ClientWrapper, key: &[u8]) -> Result<Option<KeyValue>, Error> {
-    let statement = client.prepare_cached(FIRST_FROM).await?;
-    Ok(client.query_opt(&statement, &[&key]).await?.as_ref().map(entry))
+/// The keys of a page, without a bound in bytes, and whether there are more.
+pub(super) async fn page_keys(
+    client: &ClientWrapper,
+    prefix: &[u8],
+    after: Option<&[u8]>,
+    limit: PageLimit,
+) -> Result<(Vec<Vec<u8>>, bool), Error> {
+    let items = limit.items.clamp(1, PAGE_ITEMS);
+    let statement = client.prepare_cached(KEYS).await?;
+    let (first, end) = (first_key(prefix, after), end_of(prefix));
+    let rows = client.query(&statement, &[&first, &end, &number(items)]).await?;
+    Ok((rows.iter().map(|row| row.get(0)).collect(), rows.len() == items))
 }
 
 /// The rows of a page, and whether there are more.
@@ -49,13 +57,8 @@ pub(super) async fn page_rows(
     after: Option<&[u8]>,
     limit: PageLimit,
 ) -> Result<(Vec<Row>, bool), Error> {
-    let first = match after {
-        // the next possible key
-        Some(after) if after >= prefix => [after, &[0]].concat(),
-        _ => prefix.to_vec(),
-    };
+    let first = first_key(prefix, after);
     let items = limit.items.clamp(1, PAGE_ITEMS);
-    let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
     let statement = client.prepare_cached(PAGE).await?;
     let bytes = number(limit.bytes.clamp(1, PAGE_BYTES));
     let mut rows = client.query(&statement, &[&first, &end_of(prefix), &number(items + 1), &bytes]).await?;
@@ -63,6 +66,19 @@ pub(super) async fn page_rows(
     rows.truncate(items);
     let more = found > number(rows.len());
     Ok((rows, more))
+}
+
+/// The first possible key of a page.
+fn first_key(prefix: &[u8], after: Option<&[u8]>) -> Vec<u8> {
+    match after {
+        // the next possible key
+        Some(after) if after >= prefix => [after, &[0]].concat(),
+        _ => prefix.to_vec(),
+    }
+}
+
+fn number(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// The entries of rows.

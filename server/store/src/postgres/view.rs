@@ -1,9 +1,9 @@
 //! A store as it was at one moment, read in one transaction while a server may go on writing: for commands that read all of it.
 
-use std::{fmt, sync::Arc, time::Instant};
+use std::{fmt, sync::Arc};
 
 use deadpool_postgres::ClientWrapper;
-use tokio::{runtime::Handle, task::spawn_blocking, time::timeout};
+use tokio::time::timeout;
 use tokio_postgres::Error;
 
 use super::{
@@ -18,7 +18,6 @@ use crate::{
     kv::{
         KeyValue, PageLimit, ScanPage, StoreIdentity, StoreMode, StoreStatus, UnreadableRange, VersionedValue,
     },
-    range_end::{RangeEnd, SEARCH_WITHIN},
 };
 
 /// Lets the transaction lie idle for longer, while what is read is written elsewhere.
@@ -94,7 +93,8 @@ impl DatabaseView {
         }
     }
 
-    /// Like [`Self::scan`], but skips rows that the database cannot read, and returns their range.
+    /// Like [`Self::scan`], but where the database cannot read a row, reads row by row; skips rows that it cannot read, and returns their range.
+    /// Errors: it cannot list the keys, or cannot be reached.
     pub(crate) async fn scan_past(
         &self,
         prefix: &[u8],
@@ -105,50 +105,40 @@ impl DatabaseView {
         if let Ok(rows) = read {
             return Ok((reading::scan_page(rows), None));
         }
-        // near the damage, one entry at a time up to it
         let mut page = ScanPage { more: true, ..ScanPage::default() };
-        let mut last = after.unwrap_or(prefix).to_vec();
-        let mut from = if after.is_some() { [last.as_slice(), &[0]].concat() } else { last.clone() };
-        while page.entries.len() < limit.items {
-            match self.try_read(reading::first_from(&self.0.client, &from)).await? {
-                Ok(Some(entry)) if entry.key.starts_with(prefix) => {
-                    last.clone_from(&entry.key);
-                    from = [last.as_slice(), &[0]].concat();
-                    page.entries.push(entry);
+        let mut gap: Option<UnreadableRange> = None;
+        let mut last = after.map(<[u8]>::to_vec);
+        loop {
+            let keys = reading::page_keys(&self.0.client, prefix, last.as_deref(), limit);
+            let (keys, more) = self.read(keys).await?;
+            for key in keys {
+                match (self.try_read(reading::get(&self.0.client, &key)).await?, gap.as_mut()) {
+                    (Ok(value), found) => {
+                        page.entries.extend(value.map(|value| KeyValue { key: key.clone(), value }));
+                        if let Some(gap) = found {
+                            gap.until = Some(KeyText(key));
+                            return Ok((page, Some(gap.clone())));
+                        }
+                    }
+                    (Err(_), Some(_)) => {}
+                    (Err(Damage(reason)), None) => {
+                        let after = KeyText(last.unwrap_or_else(|| prefix.to_vec()));
+                        gap = Some(UnreadableRange { after, until: None, reason });
+                    }
                 }
-                Ok(_) => return Ok((ScanPage { more: false, ..page }, None)),
-                // what can be read before it comes first
-                Err(Damage(_)) if !page.entries.is_empty() => return Ok((page, None)),
-                Err(Damage(reason)) => {
-                    let next = self.find_end(&last).await;
-                    let until = next.as_ref().map(|entry| KeyText(entry.key.clone()));
-                    let next = next.filter(|entry| entry.key.starts_with(prefix));
-                    let gap = UnreadableRange { after: KeyText(last), until, reason };
-                    return Ok((
-                        ScanPage { more: next.is_some(), entries: next.into_iter().collect() },
-                        Some(gap),
-                    ));
-                }
+                last = Some(key);
+            }
+            if !more || gap.is_none() {
+                return Ok((ScanPage { more, ..page }, gap));
             }
         }
-        Ok((page, None))
-    }
-
-    /// The first entry that can be read behind those that cannot.
-    async fn find_end(&self, last: &[u8]) -> Option<KeyValue> {
-        let (view, last, runtime) = (self.clone(), last.to_vec(), Handle::current());
-        let search = move || {
-            let deadline = Instant::now() + SEARCH_WITHIN;
-            let lookup = |key: &[u8]| {
-                runtime.block_on(view.try_read(reading::first_from(&view.0.client, key))).ok()?.ok()
-            };
-            RangeEnd { lookup, is_over: || Instant::now() >= deadline, last: &last, found: None }.find()
-        };
-        spawn_blocking(search).await.ok()?.ok()?
     }
 
     async fn read<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, StoreError> {
-        self.try_read(call).await?.map_err(|Damage(reason)| self.unavailable(&reason))
+        let read = self.try_read(call).await?;
+        read.map_err(|Damage(reason)| {
+            self.unavailable(&format!("{reason}; restore a backup into another database"))
+        })
     }
 
     /// Reads. The inner error: the database cannot read these rows, and others can be read.

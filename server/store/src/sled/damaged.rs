@@ -96,7 +96,6 @@ impl DamagedStore {
         let look =
             store_copy::copy(directory, &self.engine, Some(parent_dir.unwrap_or_else(|| Path::new("."))))
                 .ok()?;
-        let look = look.with_right_bits(self.log.flipped()).ok()?;
         let engine = Engine::open(&look.engine(), into.cache_bytes).ok()?;
         reconcile(directory.path(), &self.marker, engine.identity().ok()?).ok()?;
         engine.read_all().ok()?;

@@ -365,6 +365,14 @@ mod tests {
     }
 
     #[test]
+    fn an_engine_that_reads_nothing_is_no_damaged_range() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut engine = Engine::open_to_fill(dir.path(), 1 << 20).unwrap();
+        engine.release_files().unwrap();
+        assert!(engine.scan_past(b"", None, PageLimit::PAGE).is_err());
+    }
+
+    #[test]
     fn a_full_disk_is_no_damage() {
         let io = |kind: io::ErrorKind| EngineError::of(&::sled::Error::Io(kind.into()));
         let damage = EngineError::of(&::sled::Error::Corruption { at: None, bt: () });

@@ -115,8 +115,11 @@ pub(crate) fn refuse_emptied(dir: &Path) -> Result<(), OpenError> {
     let mut id = [0; 64];
     let Ok(length) = getxattr(dir, ATTRIBUTE, &mut id) else { return Ok(()) };
     let id = String::from_utf8_lossy(id.get(..length).unwrap_or_default()).into_owned();
-    let what =
-        format!("all files of the store {id} are gone (a new directory lacks the attribute {ATTRIBUTE})");
+    let what = format!(
+        "all files of the store {id} are gone (to start empty in it, name a subfolder of it as data directory, or take away what tells it \
+         from a new one: setfattr -x {ATTRIBUTE} {})",
+        dir.display()
+    );
     Err(OpenError::Emptied { dir: dir.to_owned(), what })
 }
 

@@ -21,8 +21,8 @@ use super::{
 use crate::{
     StoreSettings,
     check::{CheckFinding, CheckReport, Checker},
-    errors::StoreError,
-    kv::{KeyValue, PageLimit, StoreIdentity, UnreadableRange},
+    errors::{KeyText, StoreError},
+    kv::{KeyValue, PageLimit, ScanPage, StoreIdentity, UnreadableRange},
 };
 
 /// An existing store, locked while this value exists.
@@ -56,13 +56,12 @@ impl OfflineStore {
     pub fn open_copy(settings: &StoreSettings, scratch: Option<&Path>) -> Result<Self, OpenError> {
         let (directory, marker) = Directory::open_to_read(&settings.dir)?;
         // find out which error a server would report for the files as they are
-        let (flipped, foreseen) = match refuse_by_forecast(directory.path(), &directory.engine(), &marker) {
-            Ok(flipped) => (flipped, None),
+        let foreseen = match refuse_by_forecast(directory.path(), &directory.engine(), &marker) {
+            Ok(()) => None,
             Err(other @ OpenError::OtherFormat { .. }) => return Err(other),
-            Err(refused) => (Vec::new(), Some(refused)),
+            Err(refused) => Some(refused),
         };
-        let copy = store_copy::copy(&directory, &directory.engine(), scratch);
-        let copy = match copy.and_then(|copy| copy.with_right_bits(&flipped)) {
+        let copy = match store_copy::copy(&directory, &directory.engine(), scratch) {
             Ok(copy) => copy,
             Err(error) => return Err(foreseen.unwrap_or(error)),
         };
@@ -151,7 +150,11 @@ impl OfflineStore {
     ) -> Result<(), E> {
         let mut after = None;
         loop {
-            let (page, gap) = self.engine.scan_past(&[], after.as_deref(), PageLimit::PAGE);
+            let read = self.engine.scan_past(&[], after.as_deref(), PageLimit::PAGE);
+            let (page, gap) = read.unwrap_or_else(|error| {
+                let after = KeyText(after.take().unwrap_or_default());
+                (ScanPage::default(), Some(UnreadableRange { after, until: None, reason: error.reason }))
+            });
             if let Some(gap) = gap {
                 take(Err(gap))?;
             }

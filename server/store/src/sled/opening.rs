@@ -12,22 +12,22 @@ use super::{
     fault::{FORMAT_VERSION, OpenError},
     marker::{self, Marker, StoreStage, check_format, sync_dir},
     prepared::PreparedEngine,
-    raw_log::{self, FlippedBit, OpenForecast},
+    raw_log::{self, OpenForecast},
     small_files,
     witness::{self, CommitWitness},
 };
 use crate::kv::StoreIdentity;
 
-/// Opens the engine on files that `prepare` has made ready, and compares it with the marker. The only writes
-/// are corrections of flipped bits in the log; if the store is refused, they are undone.
+/// Opens the engine on files that `prepare` has made ready, and compares it with the marker. If the store is
+/// refused, what `prepare` did is undone.
 pub(crate) fn open_compared(
     directory: &Directory,
     marker: &Marker,
     cache_bytes: u64,
     prepare: fn(&Directory) -> Result<PreparedEngine, OpenError>,
 ) -> Result<(Engine, StoreIdentity), OpenError> {
-    let flipped = refuse_by_forecast(directory.path(), &directory.engine(), marker)?;
-    let prepared = prepare(directory)?.with_right_bits(flipped)?;
+    refuse_by_forecast(directory.path(), &directory.engine(), marker)?;
+    let prepared = prepare(directory)?;
     let failed =
         |error: EngineError| OpenError::Engine { dir: prepared.engine.clone(), reason: error.reason };
     let opened = Engine::open(&prepared.engine, cache_bytes).map_err(failed).and_then(|engine| {
@@ -64,17 +64,12 @@ pub fn store_id_at(dir: &Path) -> Result<Ulid, OpenError> {
 }
 
 /// Refuses the files in `engine` if sled would refuse them, or would silently read them only in part. This is
-/// checked before sled opens them, because sled writes when it opens. `dir` is the data directory. Returns the
-/// flipped bits of the log, to be corrected before sled opens it.
-pub(crate) fn refuse_by_forecast(
-    dir: &Path,
-    engine: &Path,
-    marker: &Marker,
-) -> Result<Vec<FlippedBit>, OpenError> {
+/// checked before sled opens them, because sled writes when it opens. `dir` is the data directory.
+pub(crate) fn refuse_by_forecast(dir: &Path, engine: &Path, marker: &Marker) -> Result<(), OpenError> {
     let log = engine.join(LOG_FILE);
     // a store that is being created has acknowledged nothing yet
     if marker.state == StoreStage::Creating || !fs::exists(&log).map_err(OpenError::io("look at", &log))? {
-        return Ok(Vec::new());
+        return Ok(());
     }
     let since = small_files::read_up_to(engine).map_err(OpenError::io("list", engine))?;
     let known = witnessed_commit(dir, marker)?.max(marker.commit_sequence);
@@ -84,7 +79,7 @@ pub(crate) fn refuse_by_forecast(
             Err(OpenError::Engine { dir: engine.to_owned(), reason })
         }
         OpenForecast::Torn(at) => Err(OpenError::Torn { dir: dir.to_owned(), at }),
-        OpenForecast::Opens(found, flipped) => reconcile(dir, marker, found).map(|_identity| flipped),
+        OpenForecast::Opens(found) => reconcile(dir, marker, found).map(|_identity| ()),
     }
 }
 

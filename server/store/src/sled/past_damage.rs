@@ -20,14 +20,15 @@ use crate::{
 
 impl Engine {
     /// Like [`Self::scan`], but continues after a range that cannot be read, and returns that range.
+    /// Errors: nothing behind can be read either, and that shows no damage: the disk is full, or the engine is closed.
     pub(crate) fn scan_past(
         &self,
         prefix: &[u8],
         after: Option<&[u8]>,
         limit: PageLimit,
-    ) -> (ScanPage, Option<UnreadableRange>) {
+    ) -> Result<(ScanPage, Option<UnreadableRange>), EngineError> {
         if let Ok(page) = self.scan(prefix, after, limit) {
-            return (page, None);
+            return Ok((page, None));
         }
         // near the damage, read one entry at a time up to it
         let mut page = ScanPage { more: true, ..ScanPage::default() };
@@ -39,14 +40,17 @@ impl Engine {
                     last = Some(entry.key.clone());
                     page.entries.push(entry);
                 }
-                Ok(_) => return (ScanPage { more: false, ..page }, None),
+                Ok(_) => return Ok((ScanPage { more: false, ..page }, None)),
                 Err(error) => {
                     let gap = self.skip_damage(last.as_deref().unwrap_or(prefix), prefix, &error, &mut page);
-                    return (page, Some(gap));
+                    if gap.until.is_none() && !error.is_damage_of_reading() {
+                        return Err(error);
+                    }
+                    return Ok((page, Some(gap)));
                 }
             }
         }
-        (page, None)
+        Ok((page, None))
     }
 
     /// Adds the first entry after the unreadable range to the page, if it has the prefix and the page has

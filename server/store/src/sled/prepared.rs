@@ -4,16 +4,15 @@
 use std::{
     fs,
     io::{self, Write as _},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use plimsoll_proto::own_files;
 
 use super::{
-    directory::{Directory, LOG_FILE, create_private_directory},
+    directory::{Directory, create_private_directory},
     fault::{ENGINE, OpenError},
     marker::sync_dir,
-    raw_log::{FlippedBit, flipped},
     small_files::{self, RemovedFile},
 };
 
@@ -25,7 +24,6 @@ pub(crate) struct PreparedEngine {
     /// Directory in which the files were before they were renamed; `None` if they were not.
     moved_from: Option<PathBuf>,
     removed_files: Vec<RemovedFile>,
-    flipped_bits: Vec<FlippedBit>,
 }
 
 impl PreparedEngine {
@@ -36,7 +34,7 @@ impl PreparedEngine {
         create_private_directory(&engine)?;
         sync_dir(directory.path())?;
         let removed = small_files::remove_unusable(&engine)?;
-        Ok(Self { engine, moved_from: None, removed_files: removed, flipped_bits: Vec::new() })
+        Ok(Self { engine, moved_from: None, removed_files: removed })
     }
 
     /// Renames the files to their proper name first, if a crash interrupted their replacement by `compact`.
@@ -50,38 +48,15 @@ impl PreparedEngine {
         Self::prepare_in_place(directory).map(|prepared| Self { moved_from: Some(found), ..prepared })
     }
 
-    /// Corrects these bits of the log.
-    /// Errors: the log cannot be written.
-    pub(crate) fn with_right_bits(self, flipped: Vec<FlippedBit>) -> Result<Self, OpenError> {
-        put_right(&self.engine, &flipped)?;
-        Ok(Self { flipped_bits: flipped, ..self })
-    }
-
     /// Undoes all changes after the start was refused.
     pub(crate) fn undo(self) {
-        let Self { engine, moved_from, removed_files: removed, flipped_bits: flipped } = self;
-        let put_back = flipped::undo(&engine.join(LOG_FILE), &flipped);
-        let put_back = put_back.and_then(|()| removed.iter().try_for_each(write_new));
+        let Self { engine, moved_from, removed_files: removed } = self;
+        let put_back = removed.iter().try_for_each(write_new);
         let moved_back = moved_from.map_or(Ok(()), |before| fs::rename(&engine, before));
         if let Err(error) = put_back.and(moved_back) {
             tracing::warn!(%error, dir = %engine.display(), "a start was refused, and not all files could be put back");
         }
     }
-}
-
-/// Corrects these bits in the log in the directory `engine`, and logs each correction.
-/// Errors: the log cannot be written.
-pub(crate) fn put_right(engine: &Path, flipped: &[FlippedBit]) -> Result<(), OpenError> {
-    let log = engine.join(LOG_FILE);
-    flipped::put_right(&log, flipped).map_err(OpenError::io("write", &log))?;
-    for bit in flipped {
-        tracing::warn!(
-            file = %log.display(),
-            byte = bit.at,
-            "put a flipped bit of the store's log right, by the checksum of its message; look at the disk's health"
-        );
-    }
-    Ok(())
 }
 
 fn write_new(file: &RemovedFile) -> io::Result<()> {
@@ -109,9 +84,6 @@ mod tests {
         }
         let directory = Directory::open_damaged(dir.path()).unwrap();
         let prepared = PreparedEngine::prepare_moved(&directory).unwrap();
-        let flipped = vec![FlippedBit { at: 0, found_byte: b'd', right_byte: b'D' }];
-        let prepared = prepared.with_right_bits(flipped).unwrap();
-        assert_eq!(fs::read_to_string(dir.path().join("sled/db")).unwrap(), "Damaged db");
         let left: Vec<_> = fs::read_dir(dir.path().join("sled")).unwrap().map(|file| file.unwrap()).collect();
         assert_eq!(left.iter().map(fs::DirEntry::file_name).collect::<Vec<_>>(), ["db"]);
         prepared.undo();

@@ -83,34 +83,6 @@ pub(crate) fn belongs_under(key: &[u8], value: &[u8]) -> Option<bool> {
     Some(owned.is_ok())
 }
 
-/// The full key of a record, made from `end`, the known last bytes of the key, and from the attempt or ticket
-/// in the record. Only for records of one part.
-pub(crate) fn key_of(value: &[u8], end: &[u8]) -> Option<Vec<u8>> {
-    let (parts, record) = value.split_first()?;
-    let (codec, payload) = bytes::open(record).ok().filter(|_| *parts == 1)?;
-    RECORD_KINDS.into_iter().find_map(|kind| {
-        let tail = end.get(end.len().checked_sub(kind.tail_bytes())?..)?;
-        let owner = owner_of(kind, codec, payload).ok()?;
-        let key = [&[kind as u8], owner.as_bytes(), &[0], tail].concat();
-        let is_first = tail.last() == Some(&0);
-        (is_first && key.ends_with(end) && keys::is_well_formed(&key)).then_some(key)
-    })
-}
-
-/// Kinds with entries that are parts of records.
-const RECORD_KINDS: [KeyKind; 10] = [
-    KeyKind::Summary,
-    KeyKind::Attempt,
-    KeyKind::Verdict,
-    KeyKind::Ticket,
-    KeyKind::Hook,
-    KeyKind::Pod,
-    KeyKind::Rename,
-    KeyKind::Numbers,
-    KeyKind::UpstreamServer,
-    KeyKind::UpstreamTicket,
-];
-
 /// Checks that a record can be decoded, and that its key has the same attempt or ticket as the record.
 fn check_owner(key: &[u8], codec: u8, payload: &[u8]) -> Result<(), Damage> {
     let kind = KeyKind::of(key).ok_or_else(|| Damage::new("is no record"))?;

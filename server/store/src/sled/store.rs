@@ -132,7 +132,7 @@ impl SledStore {
         after: Option<Vec<u8>>,
         limit: PageLimit,
     ) -> Result<(ScanPage, Option<UnreadableRange>), StoreError> {
-        let read = self.read(move |engine| Ok(engine.scan_past(&prefix, after.as_deref(), limit))).await;
+        let read = self.read(move |engine| engine.scan_past(&prefix, after.as_deref(), limit)).await;
         if let Ok((_, Some(gap))) = &read {
             self.shared.note_damage(&gap.reason, gap);
         }

@@ -10,13 +10,10 @@ use std::{
 };
 
 use super::{
-    directory::{
-        Directory, LOG_FILE, LOOK_DIR, OPEN_ROOM_BYTES, bytes_below, create_private_directory, remove_all,
-    },
+    directory::{Directory, LOOK_DIR, OPEN_ROOM_BYTES, bytes_below, create_private_directory, remove_all},
     fault::{ENGINE, OpenError},
     marker,
     opening::refuse_by_forecast,
-    raw_log::{FlippedBit, flipped},
     small_files, witness,
 };
 use crate::{Store, StoreSettings, disk::disk};
@@ -29,14 +26,6 @@ impl CopiedFiles {
     /// The engine's directory in the copy.
     pub(crate) fn engine(&self) -> PathBuf {
         self.0.join(ENGINE)
-    }
-
-    /// Corrects these bits in the log of the copy.
-    /// Errors: the copy cannot be written.
-    pub(crate) fn with_right_bits(self, flipped: &[FlippedBit]) -> Result<Self, OpenError> {
-        let log = self.engine().join(LOG_FILE);
-        flipped::put_right(&log, flipped).map_err(OpenError::io("write", log))?;
-        Ok(self)
     }
 }
 
@@ -62,8 +51,8 @@ impl StoreCopy {
     /// Errors: there is no store, it is in use, or there is no space for the copy.
     pub fn of(settings: &StoreSettings, scratch: Option<&Path>) -> Result<Self, OpenError> {
         let (directory, marker) = Directory::open_to_read(&settings.dir)?;
-        let flipped = refuse_by_forecast(directory.path(), &directory.engine(), &marker)?;
-        let look = copy(&directory, &directory.engine(), scratch)?.with_right_bits(&flipped)?;
+        refuse_by_forecast(directory.path(), &directory.engine(), &marker)?;
+        let look = copy(&directory, &directory.engine(), scratch)?;
         let settings = StoreSettings { dir: look.0.clone(), ..settings.clone() };
         Ok(Self { files: look, directory, settings })
     }

@@ -23,7 +23,6 @@ use super::{
     marker::{Marker, StoreStage},
     opening::refuse_by_forecast,
     plan::plan_group,
-    prepared::put_right,
     shared::EngineState,
     small_files,
     snapshot::SharedSnapshot,
@@ -259,8 +258,7 @@ impl Writer {
         let unusable = |error: OpenError| EngineError::other(error.to_string());
         small_files::remove_unusable(&self.directory.engine()).map_err(unusable)?;
         let path = self.directory.engine();
-        let flipped = refuse_by_forecast(self.directory.path(), &path, &self.marker()).map_err(unusable)?;
-        put_right(&path, &flipped).map_err(unusable)?;
+        refuse_by_forecast(self.directory.path(), &path, &self.marker()).map_err(unusable)?;
         let engine = Engine::open(&path, self.cache_bytes)?;
         let found = engine.identity()?;
         let whole = found.filter(|found| found.id == self.identity.id);

@@ -109,6 +109,8 @@ async fn an_emptied_directory_is_no_new_one() {
         let before = contents(dir.path()).unwrap();
         let error = refusal(dir.path());
         assert!(error.contains("has lost what it held: all files of the store"), "{left}: {error}");
+        let way = format!("setfattr -x user.plimsoll.store {}", data.display());
+        assert!(error.contains("name a subfolder of it") && error.contains(&way), "{left}: {error}");
         assert!(store_id_at(&data).unwrap_err().to_string().contains("has lost"), "{left}");
         assert_eq!(contents(dir.path()).unwrap(), before, "{left}");
         fs::rename(&data, data.with_extension("old")).unwrap();

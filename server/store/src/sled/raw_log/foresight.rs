@@ -10,10 +10,9 @@ use std::{fs::File, io, path::Path};
 
 use super::{
     RawLog,
-    flipped::FlippedBit,
     message::{LogMessage, MessageKind, SEGMENT_BYTES},
     page::{PageChange, PageContent, PageNode, ValueAt},
-    survey::LogSurvey,
+    survey::{LogSurvey, read_segment},
     versioned,
     walk::{WalkStep, walk},
 };
@@ -22,9 +21,8 @@ use crate::{kv::StoreIdentity, sled::engine::IDENTITY};
 /// What the engine would find in its log if it opened it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OpenForecast {
-    /// The engine would find everything that was acknowledged, once these bits are corrected. The identity is
-    /// that of the store; `None` if the log has none.
-    Opens(Option<StoreIdentity>, Vec<FlippedBit>),
+    /// The engine would find everything that was acknowledged, and this identity of the store; `None` if the log has none.
+    Opens(Option<StoreIdentity>),
     /// The engine would find everything, and the newest identity of the store has a wrong checksum.
     DamagedIdentity,
     /// The engine would lose something, and overwrite it. The number is the position of the first unreadable
@@ -37,7 +35,7 @@ pub(crate) enum OpenForecast {
 pub(crate) fn forecast(path: &Path, since: u64, known: u64) -> io::Result<OpenForecast> {
     let survey = LogSurvey::of(path, since)?;
     match identity_of_sound(path, &survey, since)? {
-        Some(found) if found.sequence >= known => Ok(OpenForecast::Opens(Some(found), survey.flipped)),
+        Some(found) if found.sequence >= known => Ok(OpenForecast::Opens(Some(found))),
         _ => forecast_from_all(path, survey.reach(since), known),
     }
 }
@@ -66,7 +64,7 @@ fn forecast_from_all(path: &Path, reach: u64, known: u64) -> io::Result<OpenFore
     if seen.is_whole() && all.adds_nothing_acknowledged(&seen, reach, known)? {
         return Ok(match seen.identity()? {
             None if seen.replay.entries.contains_key(IDENTITY) => OpenForecast::DamagedIdentity,
-            found => OpenForecast::Opens(found, all.survey.flipped),
+            found => OpenForecast::Opens(found),
         });
     }
     let first = all.survey.holes.iter().map(|hole| hole.at).min();
@@ -99,7 +97,7 @@ pub(super) fn newest_identity(
 ) -> io::Result<Option<StoreIdentity>> {
     let (file, mut bytes, mut found) = (File::open(path)?, Vec::new(), None);
     for slot in survey.slots.iter().rev() {
-        survey.read(&file, slot.at, &mut bytes);
+        read_segment(&file, slot.at, &mut bytes);
         let base = slot.number * SEGMENT_BYTES as u64;
         walk(&bytes, slot.number, |step| match step {
             WalkStep::Message(at, message) if base + (at as u64) < before => {

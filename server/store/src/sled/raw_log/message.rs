@@ -3,12 +3,18 @@
 
 use std::ops::Range;
 
+use super::page::{PageChange, PageNode};
+
 /// Bytes of a segment.
 pub(super) const SEGMENT_BYTES: usize = 512 << 10;
 /// Bytes of a segment's header.
 pub(super) const SEGMENT_HEADER_BYTES: usize = 20;
 /// No message starts in this many last bytes of a segment.
 const RED_ZONE_BYTES: usize = 32;
+/// Position of the kind in a message, behind its checksum.
+const KIND_AT: usize = 4;
+/// The kind of a change of a page.
+const LINK: u8 = 10;
 /// Longest body of a message: sled puts longer content into a file of its own.
 const MAX_BODY: usize = SEGMENT_BYTES / 4;
 
@@ -85,26 +91,36 @@ pub(super) fn message_at(segment: &[u8], at: usize) -> Option<LogMessage<'_>> {
     let header = header_at(segment, at)?;
     let body = segment.get(header.body())?;
     let MessageHeader { kind, number, page, body_at, .. } = header;
-    (header.difference(segment, at)? == 0).then_some(LogMessage {
-        kind,
-        segment: number,
-        page,
-        body,
-        body_at,
-    })
+    header.is_right(segment, at)?.then_some(LogMessage { kind, segment: number, page, body, body_at })
 }
 
-/// The difference between the computed and the stored checksum of a message of segment `number`, and the range
-/// of its body according to its header.
-pub(super) fn difference_at(segment: &[u8], at: usize, number: u64) -> Option<(u32, Range<usize>)> {
-    let header = header_at(segment, at).filter(|header| header.number == number)?;
-    Some((header.difference(segment, at)?, header.body()))
+/// The pages that lost messages may have written as a whole, so that their older content does not count any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RewrittenPages {
+    /// Changes of pages were lost, and no page.
+    None,
+    One(u64),
+    All,
 }
 
-/// Kind, page and end of a message of segment `number`, according to its header; the checksum is not checked.
-pub(super) fn claimed_at(segment: &[u8], at: usize, number: u64) -> Option<(MessageKind, u64, usize)> {
-    let header = header_at(segment, at).filter(|header| header.number == number)?;
-    Some((header.kind, header.page, header.body_at.checked_add(header.len)?))
+/// The pages that the lost bytes `gap` of segment `number` may have written. If they were one message, its header shows its page: its length
+/// must be right, or its segment number and the form of its body, so that a wrong byte in the header costs no other page.
+pub(super) fn rewritten_by(segment: &[u8], gap: Range<usize>, number: u64) -> RewrittenPages {
+    let header = || {
+        let mut cursor = LogCursor { bytes: segment, position: gap.start.checked_add(KIND_AT)? };
+        let (kind, len) = (cursor.byte()?, usize::try_from(cursor.varint()?).ok()?);
+        let (found, page) = (cursor.varint()?, cursor.varint()?);
+        let is_length = cursor.position.checked_add(len) == Some(gap.end);
+        let body = segment.get(cursor.position..gap.end)?;
+        let is_change = PageChange::read(body).is_some();
+        let is_whole = found == number && (is_change || PageNode::read(body).is_some());
+        (is_length || is_whole).then_some((is_change && kind == LINK, page))
+    };
+    match header() {
+        Some((true, _)) => RewrittenPages::None,
+        Some((false, page)) => RewrittenPages::One(page),
+        None => RewrittenPages::All,
+    }
 }
 
 /// Whether a message may start at this position of a segment.
@@ -128,12 +144,12 @@ impl MessageHeader {
         self.body_at..self.body_at.saturating_add(self.len)
     }
 
-    /// The difference between the computed and the stored checksum of the message at this position; 0 if it is right.
-    fn difference(&self, segment: &[u8], at: usize) -> Option<u32> {
+    /// Whether the checksum of the message at this position is right.
+    fn is_right(&self, segment: &[u8], at: usize) -> Option<bool> {
         let mut crc = crc32fast::Hasher::new();
         crc.update(segment.get(self.body())?);
-        crc.update(segment.get(at + 4..self.body_at)?);
-        Some(crc.finalize() ^ u32::MAX ^ self.checksum)
+        crc.update(segment.get(at + KIND_AT..self.body_at)?);
+        Some(crc.finalize() ^ u32::MAX == self.checksum)
     }
 }
 
@@ -142,7 +158,7 @@ fn header_at(segment: &[u8], at: usize) -> Option<MessageHeader> {
         return None;
     }
     let mut cursor = LogCursor { bytes: segment, position: at };
-    let crc = u32::from_le_bytes(*cursor.take(4)?.first_chunk()?);
+    let crc = u32::from_le_bytes(*cursor.take(KIND_AT)?.first_chunk()?);
     let kind = match cursor.byte()? {
         1 => MessageKind::Canceled,
         2 => MessageKind::Cap,
@@ -150,7 +166,7 @@ fn header_at(segment: &[u8], at: usize) -> Option<MessageHeader> {
         4 => MessageKind::Free,
         5 | 6 => MessageKind::Internal,
         8 => MessageKind::Node,
-        10 => MessageKind::Link,
+        LINK => MessageKind::Link,
         7 | 9 | 11 => MessageKind::Elsewhere,
         _ => return None,
     };

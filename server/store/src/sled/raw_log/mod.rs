@@ -34,11 +34,9 @@
 //! Its content: that position as i64 plus 1 (0 for none), the position of the segment in the file, the pages, length u64, and a crc u32 of
 //! everything before the length. `sled/conf` has three lines, which are always the same for this store, and a crc u32 of them.
 
-pub(crate) mod flipped;
 mod foresight;
 mod message;
 mod page;
-mod placing;
 mod replay;
 mod survey;
 #[cfg(test)]
@@ -52,10 +50,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub(crate) use flipped::FlippedBit;
 pub(crate) use foresight::{OpenForecast, forecast};
 use replay::{KeyRange, Replay, ValueLocation};
-use survey::{LogHole, LogSurvey};
+use survey::{LogHole, LogSurvey, read_segment};
 use walk::{WalkStep, walk};
 
 use super::{engine::IDENTITY, fault::OpenError};
@@ -76,8 +73,6 @@ pub(crate) struct RawLog {
     before_holes: Vec<u64>,
     /// The highest version of all values in the log.
     newest: u64,
-    /// Number of values that are lost because their keys are unknown.
-    unplaced: u64,
 }
 
 /// Something that the log has lost.
@@ -99,7 +94,7 @@ pub enum LogLoss {
         /// The first key after the page; `None` for the end of the store.
         until: Option<KeyText>,
     },
-    /// The number of changes that are lost because their keys are unknown.
+    /// The number of changes that are lost because the pages are lost that show the beginnings of their keys.
     Changes(u64),
 }
 
@@ -120,7 +115,6 @@ impl RawLog {
             log.survey.expect_losses(behind);
             log = Self::replay(path, log.file, log.survey, true);
         }
-        log.unplaced = log.place_all();
         Ok(log)
     }
 
@@ -128,10 +122,10 @@ impl RawLog {
         let (mut replay, mut bytes, mut before_holes) = (Replay::default(), Vec::new(), Vec::new());
         let (mut newest, mut expected) = (0, None);
         for slot in &survey.slots {
-            survey.read(&file, slot.at, &mut bytes);
+            read_segment(&file, slot.at, &mut bytes);
             let base = slot.number * message::SEGMENT_BYTES as u64;
             if gaps_count && expected.is_some_and(|expected| slot.number > expected) {
-                replay.mark_outdated_before(base);
+                replay.mark_all_outdated();
             }
             expected = Some(slot.number + 1);
             walk(&bytes, slot.number, |step| match step {
@@ -152,7 +146,7 @@ impl RawLog {
         };
         let before_holes = survey.holes.iter().map(known).collect();
         let path = path.to_owned();
-        Self { path, file, replay, survey, before_holes, newest, unplaced: 0 }
+        Self { path, file, replay, survey, before_holes, newest }
     }
 
     /// Whether the part of the log that was read has no losses.
@@ -188,11 +182,6 @@ impl RawLog {
     /// Whether the log has no entries.
     pub(crate) fn is_empty(&self) -> bool {
         !self.replay.entries.keys().any(|key| key.len() > 1)
-    }
-
-    /// The flipped bits of the log; they are corrected in everything that is read from it.
-    pub(crate) fn flipped(&self) -> &[FlippedBit] {
-        &self.survey.flipped
     }
 
     /// The log file.
@@ -232,7 +221,7 @@ impl RawLog {
             from: text(&range.start),
             until: Some(text(&range.end)).filter(|hi| !hi.0.is_empty()),
         };
-        let changes = self.unplaced + self.replay.unknown_forms;
+        let changes = self.replay.lost_changes();
         let changes = (changes > 0).then_some(LogLoss::Changes(changes));
         bytes.chain(self.replay.missing_ranges().map(keys)).chain(changes).collect()
     }
@@ -242,7 +231,7 @@ impl RawLog {
     pub(crate) fn spans(&self) -> Vec<(Vec<u8>, std::ops::Range<u64>)> {
         let (mut messages, mut bytes) = (Vec::new(), Vec::new());
         for slot in &self.survey.slots {
-            self.survey.read(&self.file, slot.at, &mut bytes);
+            read_segment(&self.file, slot.at, &mut bytes);
             let place = |at: usize| slot.at + at as u64;
             walk(&bytes, slot.number, |step| match step {
                 WalkStep::Message(at, message) => messages.push(place(at)..place(message.end())),
@@ -260,7 +249,6 @@ impl RawLog {
     fn value(&self, stored: &ValueLocation) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; stored.len];
         self.file.read_exact_at(&mut bytes, stored.at)?;
-        self.survey.flipped.iter().for_each(|bit| bit.put_right_within(stored.at, &mut bytes));
         Ok(bytes)
     }
 }

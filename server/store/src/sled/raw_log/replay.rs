@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    message::{LogMessage, MessageKind},
+    message::{LogMessage, MessageKind, RewrittenPages},
     page::{PageChange, PageContent, PageNode},
     survey::{LogHole, LogSurvey},
 };
@@ -30,12 +30,10 @@ pub(super) struct ValueLocation {
 pub(super) struct KeyRange {
     pub(super) start: Vec<u8>,
     pub(super) end: Vec<u8>,
-    /// Log position of the message that shows this range.
-    pub(super) lsn: u64,
 }
 
 impl KeyRange {
-    pub(super) fn holds(&self, key: &[u8]) -> bool {
+    fn holds(&self, key: &[u8]) -> bool {
         self.start.as_slice() <= key && (self.end.is_empty() || key < self.end.as_slice())
     }
 }
@@ -49,20 +47,6 @@ pub(super) struct ReplayedPage {
     possibly_outdated: bool,
     /// First key and number of each child page, if this is an index page.
     pub(super) below: Option<Vec<(Vec<u8>, u64)>>,
-}
-
-/// A change of a page that is unknown or possibly outdated, so that the full key of the change is unknown.
-#[derive(Debug, Clone)]
-pub(super) struct UnplacedChange {
-    /// The key without the leading bytes that the page's keys share.
-    pub(super) key: Vec<u8>,
-    /// The new value; `None` if the key is removed.
-    pub(super) value: Option<ValueLocation>,
-    /// Log position of the change.
-    pub(super) lsn: u64,
-    /// Log position of the last hole before the change; 0 if the page is unknown. After this hole no page was
-    /// rewritten unnoticed.
-    pub(super) last_hole: u64,
 }
 
 /// Position of a message about a page, in the log and in the file.
@@ -80,19 +64,16 @@ const MIN_PAGE: u64 = 12;
 #[derive(Debug, Default)]
 pub(super) struct Replay {
     pub(super) entries: BTreeMap<Vec<u8>, ValueLocation>,
-    pub(super) pages: HashMap<u64, ReplayedPage>,
-    pub(super) freed_pages: HashSet<u64>,
-    /// Key ranges of pages, according to messages about other pages.
-    pub(super) hinted_ranges: HashMap<u64, KeyRange>,
-    pub(super) unplaced_changes: HashMap<u64, Vec<UnplacedChange>>,
-    /// First key of each leaf page, with the page's number.
-    first_keys: BTreeMap<Vec<u8>, u64>,
+    pages: HashMap<u64, ReplayedPage>,
+    freed_pages: HashSet<u64>,
+    /// Key ranges of pages, according to the pages above them.
+    hinted_ranges: HashMap<u64, KeyRange>,
+    /// How many values each page lacks that were set while the page was unknown or possibly outdated: their full keys are unknown.
+    keyless_values: HashMap<u64, u64>,
     /// Log position up to which removals are ignored: they belong to an incomplete batch.
-    pub(super) keep_until: u64,
-    /// Log position of the last hole so far.
-    last_hole: u64,
+    keep_until: u64,
     /// Number of messages in an unknown form.
-    pub(super) unknown_forms: u64,
+    unknown_forms: u64,
 }
 
 impl Replay {
@@ -133,19 +114,17 @@ impl Replay {
 
     /// Call this where messages are missing: it marks the pages that the lost messages may have rewritten.
     pub(super) fn mark_outdated(&mut self, hole: &LogHole) {
-        self.last_hole = hole.lsn.unwrap_or(self.last_hole);
-        match hole.only {
-            Some((MessageKind::Node | MessageKind::Free, page)) => {
+        match hole.rewritten {
+            RewrittenPages::None => {}
+            RewrittenPages::One(page) => {
                 self.pages.get_mut(&page).into_iter().for_each(|page| page.possibly_outdated = true);
             }
-            Some(_) => {}
-            None => self.mark_pages_outdated(hole.len),
+            RewrittenPages::All => self.mark_pages_outdated(hole.len),
         }
     }
 
-    /// Call this where a segment is missing, before the log position `lsn`: it may have rewritten any page.
-    pub(super) fn mark_outdated_before(&mut self, lsn: u64) {
-        self.last_hole = lsn;
+    /// Call this where a segment is missing: it may have rewritten any page.
+    pub(super) fn mark_all_outdated(&mut self) {
         self.mark_pages_outdated(u64::MAX);
     }
 
@@ -158,18 +137,11 @@ impl Replay {
 
     fn put_page(&mut self, page: u64, node: &PageNode<'_>, written: &MessagePosition) {
         let MessagePosition { lsn, body } = *written;
-        self.unplaced_changes.remove(&page);
+        self.keyless_values.remove(&page);
         self.freed_pages.remove(&page);
-        if let Some(old) =
-            self.pages.get(&page).filter(|old| self.first_keys.get(&old.range.start) == Some(&page))
-        {
-            self.first_keys.remove(&old.range.start);
-        }
-        let range = KeyRange { start: node.start.to_vec(), end: node.end.to_vec(), lsn };
+        let range = KeyRange { start: node.start.to_vec(), end: node.end.to_vec() };
         let below = match &node.content {
             PageContent::Leaf(entries) => {
-                self.note_split(page, &range);
-                self.first_keys.insert(range.start.clone(), page);
                 if lsn > self.keep_until {
                     self.clear_range(&range);
                 }
@@ -185,23 +157,6 @@ impl Replay {
         self.pages.insert(page, ReplayedPage { range, prefix, possibly_outdated: false, below });
     }
 
-    /// Notes that a page was split. If the new page starts inside the range of the page before it, that page
-    /// now ends where the new one starts.
-    fn note_split(&mut self, page: u64, range: &KeyRange) {
-        let before =
-            self.first_keys.range::<[u8], _>((Unbounded, Excluded(range.start.as_slice()))).next_back();
-        let Some((lo, whole)) =
-            before.map(|(lo, whole)| (lo.clone(), *whole)).filter(|(_, whole)| *whole != page)
-        else {
-            return;
-        };
-        let within = |page: &ReplayedPage| page.range.end.is_empty() || page.range.end > range.start;
-        if self.pages.get(&whole).is_some_and(within) {
-            self.hinted_ranges
-                .insert(whole, KeyRange { start: lo, end: range.start.clone(), lsn: range.lsn });
-        }
-    }
-
     fn note_children(
         &mut self,
         node: &PageNode<'_>,
@@ -212,7 +167,7 @@ impl Replay {
             children.iter().map(|(key, page)| (node.full_key(key), *page)).collect();
         let ends = below.iter().skip(1).map(|(lo, _)| lo).chain([&range.end]);
         for ((lo, page), hi) in below.iter().zip(ends) {
-            self.hinted_ranges.insert(*page, KeyRange { start: lo.clone(), end: hi.clone(), lsn: range.lsn });
+            self.hinted_ranges.insert(*page, KeyRange { start: lo.clone(), end: hi.clone() });
         }
         below
     }
@@ -231,7 +186,8 @@ impl Replay {
         let known = self.pages.get(&number).filter(|page| !page.possibly_outdated && page.below.is_none());
         let whole = |key: &[u8]| {
             let page = known?;
-            Some([page.range.start.get(..page.prefix).unwrap_or_default(), key].concat())
+            let whole = [page.range.start.get(..page.prefix).unwrap_or_default(), key].concat();
+            page.range.holds(&whole).then_some(whole)
         };
         let (key, value) = match change {
             PageChange::Set(key, value) => {
@@ -249,22 +205,16 @@ impl Replay {
                 self.entries.remove(&key);
             }
             (None, value) => {
-                let last_hole = if self.pages.contains_key(&number) { self.last_hole } else { 0 };
-                let unplaced = UnplacedChange { key: key.to_vec(), value, lsn, last_hole };
-                self.unplaced_changes.entry(number).or_default().push(unplaced);
+                *self.keyless_values.entry(number).or_default() += u64::from(value.is_some());
             }
         }
     }
 
     fn free_page(&mut self, page: u64) {
-        self.unplaced_changes.remove(&page);
+        self.keyless_values.remove(&page);
         self.hinted_ranges.remove(&page);
         self.freed_pages.insert(page);
-        if let Some(old) = self.pages.remove(&page)
-            && self.first_keys.get(&old.range.start) == Some(&page)
-        {
-            self.first_keys.remove(&old.range.start);
-        }
+        self.pages.remove(&page);
     }
 
     /// Key ranges of the child pages that have no message of their own.
@@ -275,18 +225,15 @@ impl Replay {
         gone.filter_map(|(_, page)| self.hinted_ranges.get(page))
     }
 
-    /// The key range of a page, if a message after the log position `since` shows it and no hole of the log
-    /// follows.
-    pub(super) fn range_since(&self, page: u64, since: u64) -> Option<&KeyRange> {
-        self.range_of(page).filter(|range| since == self.last_hole && range.lsn >= since)
+    /// How many changes are lost because their keys or their form are unknown.
+    pub(super) fn lost_changes(&self) -> u64 {
+        self.keyless_values.values().sum::<u64>() + self.unknown_forms
     }
 
-    /// The key range of a page, from the newest message that shows it: the page's own or another page's.
-    pub(super) fn range_of(&self, page: u64) -> Option<&KeyRange> {
-        let (own, hint) = (self.pages.get(&page).map(|page| &page.range), self.hinted_ranges.get(&page));
-        match (own, hint) {
-            (Some(own), Some(hint)) if hint.lsn > own.lsn => Some(hint),
-            (own, hint) => own.or(hint),
-        }
+    /// Whether one page has all these keys.
+    #[cfg(test)]
+    pub(super) fn is_one_page(&self, keys: &[&Vec<u8>]) -> bool {
+        let mut leaves = self.pages.values().filter(|page| page.below.is_none());
+        keys.is_empty() || leaves.any(|page| keys.iter().all(|key| page.range.holds(key)))
     }
 }

@@ -6,8 +6,10 @@ mod tests;
 use std::{collections::HashMap, fs::File, io, ops::Range, os::unix::fs::FileExt as _, path::Path};
 
 use super::{
-    flipped::{self, FlippedBit},
-    message::{MessageKind, SEGMENT_BYTES, SEGMENT_HEADER_BYTES, claimed_at, message_at, segment_header},
+    message::{
+        MessageKind, RewrittenPages, SEGMENT_BYTES, SEGMENT_HEADER_BYTES, message_at, rewritten_by,
+        segment_header,
+    },
     walk::{WalkStep, walk},
 };
 
@@ -28,10 +30,17 @@ pub(super) struct LogHole {
     pub(super) len: u64,
     /// Log position of the first byte; `None` if its segment is unknown.
     pub(super) lsn: Option<u64>,
-    /// What the hole contained, if its header shows it: one message of this kind, about this page.
-    pub(super) only: Option<(MessageKind, u64)>,
+    /// The pages that the lost messages may have written.
+    pub(super) rewritten: RewrittenPages,
     /// Whether messages of the same segment follow the hole.
     pub(super) inside: bool,
+}
+
+impl LogHole {
+    /// Whether only the header of a segment is lost, which contains no message.
+    fn is_header(&self) -> bool {
+        self.lsn.is_some_and(|lsn| lsn.is_multiple_of(SEGMENT_BYTES as u64))
+    }
 }
 
 /// What the first pass found.
@@ -40,8 +49,6 @@ pub(super) struct LogSurvey {
     /// The segments, in the order in which they were written.
     pub(super) slots: Vec<SegmentSlot>,
     pub(super) holes: Vec<LogHole>,
-    /// Bits that are certainly wrong, with their right values. [`Self::read`] corrects them.
-    pub(super) flipped: Vec<FlippedBit>,
     /// Log positions of the first and the last byte of each batch.
     pub(super) batches: Vec<(u64, u64)>,
     /// For each page, the log position of the newest message with the whole page or with its removal.
@@ -119,7 +126,7 @@ impl LogSurvey {
                 continue;
             }
             read_segment(&file, at, &mut bytes);
-            survey.take_in(at, &mut bytes, since..until);
+            survey.take_in(at, &bytes, since..until);
         }
         survey.slots.sort_by_key(|slot| slot.number);
         let newest = survey.slots.last().map(|slot| slot.number);
@@ -155,19 +162,9 @@ impl LogSurvey {
         (header.number + 1).saturating_mul(SEGMENT_BYTES as u64) <= since
     }
 
-    /// Reads a segment, up to the end of the file, and corrects its flipped bits.
-    pub(super) fn read(&self, file: &File, at: u64, bytes: &mut Vec<u8>) {
-        read_segment(file, at, bytes);
-        self.flipped.iter().for_each(|bit| bit.put_right_within(at, bytes));
-    }
-
     /// Records the segment at the position `at`; `within` is the range of log positions that counts.
-    fn take_in(&mut self, at: u64, bytes: &mut [u8], within: Range<u64>) {
-        let mut flipped = Vec::new();
-        let header = segment_header(bytes).or_else(|| {
-            flipped.extend(flipped::put_header_right(bytes));
-            segment_header(bytes)
-        });
+    fn take_in(&mut self, at: u64, bytes: &[u8], within: Range<u64>) {
+        let header = segment_header(bytes);
         self.stable = self.stable.max(header.map_or(0, |header| header.stable));
         let Some(number) = header.map(|header| header.number).or_else(|| number_within(bytes)) else {
             self.nameless = true;
@@ -175,7 +172,13 @@ impl LogSurvey {
             // damaged
             if bytes.iter().filter(|byte| **byte != 0).count() >= SEGMENT_HEADER_BYTES {
                 let len = bytes.len() as u64;
-                self.holes.push(LogHole { at, len, lsn: None, only: None, inside: false });
+                self.holes.push(LogHole {
+                    at,
+                    len,
+                    lsn: None,
+                    rewritten: RewrittenPages::All,
+                    inside: false,
+                });
             }
             return;
         };
@@ -191,28 +194,17 @@ impl LogSurvey {
                 at,
                 len,
                 lsn: Some(base),
-                only: Some((MessageKind::Cap, 0)),
+                rewritten: RewrittenPages::None,
                 inside: true,
             });
         }
-        let (holes, batches) = (self.holes.len(), self.batches.len());
-        if self.take_messages(at, bytes, number, within.end) {
-            let messages = flipped::put_messages_right(bytes, number);
-            if !messages.is_empty() {
-                self.holes.truncate(holes);
-                self.batches.truncate(batches);
-                self.take_messages(at, bytes, number, within.end);
-                flipped.extend(messages);
-            }
-        }
-        self.flipped.extend(flipped.into_iter().map(|bit| bit.in_segment(at)));
+        self.take_messages(at, bytes, number, within.end);
     }
 
     /// Records the messages of the segment at the position `at` in the file. Messages with a whole page are
-    /// recorded only before the log position `until`. Returns whether the segment has holes.
-    fn take_messages(&mut self, at: u64, bytes: &[u8], number: u64, until: u64) -> bool {
+    /// recorded only before the log position `until`.
+    fn take_messages(&mut self, at: u64, bytes: &[u8], number: u64, until: u64) {
         let base = number.saturating_mul(SEGMENT_BYTES as u64);
-        let mut has_gaps = false;
         let Self { holes, batches, newest_of_page, end, .. } = self;
         walk(bytes, number, |step| match step {
             WalkStep::Message(place, message) => {
@@ -226,16 +218,14 @@ impl LogSurvey {
                     newest_of_page.entry(message.page).and_modify(|old| *old = lsn.max(*old)).or_insert(lsn);
                 }
             }
-            WalkStep::Gap { overwritten: true, .. } => has_gaps = true,
+            WalkStep::Gap { overwritten: true, .. } => {}
             WalkStep::Gap { from, to, inside, .. } => {
-                has_gaps = true;
-                let claimed = claimed_at(bytes, from, number).filter(|(_, _, end)| inside && *end == to);
-                let only = claimed.map(|(kind, page, _)| (kind, page));
+                let rewritten =
+                    if inside { rewritten_by(bytes, from..to, number) } else { RewrittenPages::All };
                 let (at, lsn) = (at + from as u64, Some(base + from as u64));
-                holes.push(LogHole { at, len: (to - from) as u64, lsn, only, inside });
+                holes.push(LogHole { at, len: (to - from) as u64, lsn, rewritten, inside });
             }
         });
-        has_gaps
     }
 
     /// Log position up to which the messages follow each other without a gap, counted from the last segment
@@ -318,7 +308,7 @@ impl LogSurvey {
         // the log position in a damaged message may be any number: bound the loop below
         let span = number(last).saturating_sub(number(first));
         // a segment with a damaged header counts as whole here, because its messages are valid
-        let lost = self.holes.iter().filter(|hole| !matches!(hole.only, Some((MessageKind::Cap, _))));
+        let lost = self.holes.iter().filter(|hole| !hole.is_header());
         let mut lost = lost.filter_map(|hole| Some((hole.lsn?, hole.len)));
         let is_hit = lost.any(|(lsn, len)| lsn <= last && lsn.saturating_add(len) > first);
         let mut numbers = number(first)..=number(last);

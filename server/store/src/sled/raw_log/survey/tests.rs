@@ -13,7 +13,7 @@ fn what_the_disk_cannot_read_is_a_hole_and_no_free_segment() {
     read_segment(&file, 0, &mut bytes);
     assert_eq!(bytes.len(), SEGMENT_BYTES);
     let mut survey = LogSurvey::default();
-    survey.take_in(0, &mut bytes, 0..u64::MAX);
+    survey.take_in(0, &bytes, 0..u64::MAX);
     assert_eq!((survey.holes.len(), survey.holes[0].len), (1, SEGMENT_BYTES as u64));
 }
 
@@ -48,7 +48,7 @@ fn a_segment_that_may_be_lost_cuts_a_batch() {
     behind.expect_losses(true);
     assert!(!behind.is_whole(first, last));
     let (mut nameless, ..) = without_segment_1(2 * SEGMENT_BYTES as u64);
-    nameless.take_in(2 * SEGMENT_BYTES as u64, &mut vec![0; SEGMENT_BYTES], 0..u64::MAX);
+    nameless.take_in(2 * SEGMENT_BYTES as u64, &[0; SEGMENT_BYTES], 0..u64::MAX);
     assert!(nameless.is_whole(first, last), "a healthy log has free places");
     nameless.expect_losses(false);
     assert!(!nameless.is_whole(first, last));
