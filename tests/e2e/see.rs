@@ -207,7 +207,9 @@ async fn a_terminal_lists_what_runs_again_and_again() {
     stream.exchange(opening("a1", HOSTILE)).await.unwrap();
     stream.exchange(batch("a1", 1, 60)).await.unwrap();
     let mut command = Command::new("script");
-    command.args(["-qec", "stty cols 70; exec $P watch", "/dev/null"]).current_dir(site.dir.path());
+    command
+        .args(["-qec", "stty cols 70; exec timeout --foreground 60 $P watch", "/dev/null"])
+        .current_dir(site.dir.path());
     command.env("SHELL", "/bin/sh").env("P", &Programs::for_tests().agent).env("NO_COLOR", "1");
     command.env("PLIMSOLL_SERVER", site.server.url());
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());

@@ -103,7 +103,7 @@ impl RunningList {
 
     /// A head line and a row for each attempt: those closest to their memory limit first, then those without a limit, by need.
     fn render(&self, look: TerminalStyle) -> String {
-        let mut head = format!("\n{} running", figures::count(self.rows.len() as u64));
+        let mut head = format!("{} running", figures::count(self.rows.len() as u64));
         let starved = self.rows.values().filter(|row| row.running.starved).count();
         if starved > 0 {
             let _written = write!(head, ", {starved} starved");
@@ -129,7 +129,8 @@ impl RunningList {
         for row in rows {
             table.add_row(row.cells());
         }
-        look.paint(Paint::Head, &head) + "\n" + &table.render(look)
+        let table = if self.rows.is_empty() { String::new() } else { table.render(look) };
+        format!("\n{}\n{table}", look.paint(Paint::Head, &head))
     }
 }
 
@@ -193,6 +194,7 @@ mod tests {
     #[test]
     fn changes_are_followed_and_the_tightest_stand_first() {
         let mut list = RunningList::default();
+        assert_eq!(list.render(TerminalStyle::default()), "\n0 running\n");
         let rows = vec![running("a", 100, None), running("b", 97, Some(100)), running("c", 400, Some(1000))];
         list.apply_message(WatchResponse { running: rows, ended: vec![] });
         let later = Running {

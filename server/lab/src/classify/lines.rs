@@ -91,7 +91,7 @@ mod tests {
     fn a_line_that_is_too_long_costs_itself() {
         let longest = usize::try_from(LONGEST_LINE).unwrap();
         for bytes in [longest + 1, 2 * longest] {
-            let log = format!("{{\"log_tail\":\"{:x<1$}\"}}", "", bytes - r#"{"log_tail":""}"#.len());
+            let log = format!("{{\"log_tail\":\"{}\"}}", "x".repeat(bytes - r#"{"log_tail":""}"#.len()));
             let read = lines(format!("{log}\n{{\"id\":\"next\"}}\n").as_bytes());
             assert_eq!(read, [(1, None), (2, Some("next".to_owned()))], "{} bytes", log.len());
         }
