@@ -23,6 +23,28 @@ pub struct CgroupLimits {
     pub throttling: Option<PathBuf>,
 }
 
+/// A memory limit at which the kernel kills.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KillingLimit {
+    /// The limit, bytes.
+    pub bytes: u64,
+    /// The file with the limit.
+    pub file: PathBuf,
+    /// Bytes below the limit that are free, or hold pages of files, which the kernel can reclaim; `None` if unknown.
+    pub left: Option<u64>,
+}
+
+impl KillingLimit {
+    /// The limits of the group that charges memory and of the visible groups above it, nearest first.
+    pub fn of(groups: &Cgroups) -> impl Iterator<Item = Self> {
+        let version = groups.memory.version;
+        groups.memory.and_ancestors().filter_map(move |dir| {
+            let (bytes, file) = (memory_limit(dir, version)?, dir.join(limit_file(version)));
+            Some(Self { bytes, file, left: memory_left(dir, version, bytes) })
+        })
+    }
+}
+
 impl CgroupLimits {
     /// Reads the limits in force for `groups`.
     pub fn read(groups: &Cgroups) -> Self {
@@ -52,12 +74,27 @@ fn limit_text(dir: &Path, name: &str) -> Option<String> {
     kernel::read(&dir.join(name)).ok().flatten()
 }
 
-fn memory_limit(dir: &Path, version: CgroupVersion) -> Option<u64> {
-    let name = match version {
+fn limit_file(version: CgroupVersion) -> &'static str {
+    match version {
         CgroupVersion::V1 => "memory.limit_in_bytes",
         CgroupVersion::V2 => "memory.max",
+    }
+}
+
+fn memory_limit(dir: &Path, version: CgroupVersion) -> Option<u64> {
+    parse_memory_limit(&limit_text(dir, limit_file(version))?)
+}
+
+/// What is left below the limit of this group, pages of files included.
+fn memory_left(dir: &Path, version: CgroupVersion, limit: u64) -> Option<u64> {
+    let (usage, file_pages) = match version {
+        CgroupVersion::V1 => ("memory.usage_in_bytes", ["total_inactive_file", "total_active_file"]),
+        CgroupVersion::V2 => ("memory.current", ["inactive_file", "active_file"]),
     };
-    parse_memory_limit(&limit_text(dir, name)?)
+    let used: u64 = limit_text(dir, usage)?.trim().parse().ok()?;
+    let stat = limit_text(dir, "memory.stat").unwrap_or_default();
+    let of_files: u64 = file_pages.iter().filter_map(|name| parse_field(&stat, name)).sum();
+    Some(limit.saturating_sub(used.saturating_sub(of_files)))
 }
 
 /// The smallest memory limit of the groups above the visible ones. v1 reports it in `memory.stat`, v2 does not.
@@ -109,6 +146,28 @@ mod tests {
         fake.write("/sys/fs/cgroup/pod/memory.high", "7000000\n");
         assert_eq!((read().memory, read().killing), (Some(7_000_000), Some(8_000_000)));
         assert!(read().limiting.unwrap().ends_with("cgroup/pod"));
+    }
+
+    #[test]
+    fn pages_of_files_count_as_left_below_each_limit() {
+        let v2 = FakeKernel::v2("/ci/server");
+        v2.write("/sys/fs/cgroup/ci/memory.max", "1000\n");
+        v2.write("/sys/fs/cgroup/ci/memory.current", "900\n");
+        v2.write("/sys/fs/cgroup/ci/memory.stat", "anon 500\ninactive_file 300\nactive_file 60\n");
+        let v1 = FakeKernel::hybrid("/server", "/");
+        v1.write("/sys/fs/cgroup/memory/server/memory.limit_in_bytes", "1000\n");
+        v1.write("/sys/fs/cgroup/memory/server/memory.usage_in_bytes", "900\n");
+        let stat = "inactive_file 1\ntotal_inactive_file 30\ntotal_active_file 3\n";
+        v1.write("/sys/fs/cgroup/memory/server/memory.stat", stat);
+        for (fake, file, left) in
+            [(v2, "cgroup/ci/memory.max", 460), (v1, "memory/server/memory.limit_in_bytes", 133)]
+        {
+            let groups = find(&fake.kernel(), "self").unwrap().unwrap();
+            let limits: Vec<_> = KillingLimit::of(&groups).collect();
+            assert_eq!(limits.len(), 1, "{limits:?}");
+            assert_eq!((limits[0].bytes, limits[0].left), (1000, Some(left)));
+            assert!(limits[0].file.ends_with(file), "{limits:?}");
+        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ mod reader;
 mod tests;
 
 pub use find::{Cgroup, CgroupVersion, Cgroups, find};
-pub use limits::CgroupLimits;
+pub use limits::{CgroupLimits, KillingLimit};
 pub use moved::MovedGroups;
 pub use own::{BuildCgroup, MIN_LIMIT_BYTES};
 pub use reader::CgroupReader;

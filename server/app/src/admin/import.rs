@@ -47,7 +47,7 @@ pub struct Import {
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true, value_parser = parse_project)]
     project: String,
     /// Host of the GitLab whose jobs are in Prometheus without their address (`CI_SERVER_HOST`): they are named as agents name them.
-    #[arg(long, value_name = "HOST", default_value = "", hide_default_value = true, value_parser = parse_host, requires = "prometheus")]
+    #[arg(long, value_name = "HOST", default_value = "", hide_default_value = true, value_parser = parse_host, conflicts_with = "file")]
     host: String,
     #[command(flatten)]
     prometheus: FromPrometheus,

@@ -1,20 +1,16 @@
 //! Memory that this process may use: the smallest limit of its cgroup and the cgroup's parents, or the machine's RAM.
-//!
-//! | file | content |
-//! |---|---|
-//! | `/proc/meminfo` | RAM |
-//! | `/proc/self/cgroup` | the cgroup of the process |
-//! | `memory.max`, in `/sys/fs/cgroup` or `/sys/fs/cgroup/unified` | limit of cgroup v2 |
-//! | `memory.limit_in_bytes`, in `/sys/fs/cgroup/memory` | limit of cgroup v1 |
-//! | `memory.current` or `memory.usage_in_bytes`, and `memory.stat`, beside the limit | memory in use; pages of files count as free, because the kernel can reclaim them |
-//!
-//! In a container the path of the cgroup may be that of the host, which does not exist inside. So
-//! each parent directory of the path is tried, and missing ones are skipped.
 
-use std::{fmt, fs, path::Path};
+use std::{
+    fmt, fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::bail;
 use plimsoll_core::domain::Bytes;
+use plimsoll_measure::{
+    cgroup::{self, KillingLimit},
+    kernel::Kernel,
+};
 
 use super::Config;
 
@@ -33,95 +29,40 @@ impl fmt::Display for MachineMemory {
     }
 }
 
+/// The RAM of the machine and what is free of it.
+const MEMINFO: &str = "/proc/meminfo";
+
 impl MachineMemory {
     /// Reads the kernel's files below `root`; `None` if they cannot be read.
     pub fn read(root: &Path) -> Option<Self> {
-        let text = |path: &str| fs::read_to_string(root.join(path.trim_start_matches('/'))).ok();
-        let limit = |(folder, files): &(String, &CgroupFiles)| {
-            let source = format!("{folder}/{}", files.limit_file);
-            let bytes = text(&source)?.trim().parse().ok().map(Bytes)?;
-            Some(Self { bytes, source })
-        };
-        let source = "/proc/meminfo".to_owned();
-        let ram = text(&source).as_deref().and_then(parse_ram).map(|bytes| Self { bytes, source });
-        let folders = text("/proc/self/cgroup").map(|groups| limiting_folders(&groups)).unwrap_or_default();
+        let ram = meminfo(root, "MemTotal:").map(|bytes| (bytes, PathBuf::from(MEMINFO)));
+        let limits = limits(root).into_iter().map(|limit| (limit.bytes, limit.file));
         // of equal limits the innermost one is named, because an operator finds it first
-        folders.iter().filter_map(limit).chain(ram).min_by_key(|memory| memory.bytes)
+        let (bytes, file) = limits.chain(ram).min_by_key(|(bytes, _)| *bytes)?;
+        let source = Path::new("/").join(file.strip_prefix(root).unwrap_or(&file));
+        Some(Self { bytes: Bytes(bytes), source: source.display().to_string() })
     }
 
     /// Memory that this process can still use before the kernel kills it, from the files below
     /// `root`; `None` if unknown.
     pub(crate) fn memory_left(root: &Path) -> Option<Bytes> {
-        let text = |path: &str| fs::read_to_string(root.join(path.trim_start_matches('/'))).ok();
-        let number = |path: &str| text(path)?.trim().parse::<u64>().ok();
-        let of_group = |(folder, files): (String, &CgroupFiles)| {
-            let limit = number(&format!("{folder}/{}", files.limit_file))?;
-            let taken = number(&format!("{folder}/{}", files.usage_file))?;
-            let stat = text(&format!("{folder}/memory.stat")).unwrap_or_default();
-            let of_files: u64 = files.file_pages.iter().filter_map(|name| field(&stat, name)).sum();
-            Some(limit.saturating_sub(taken.saturating_sub(of_files)))
-        };
-        let groups = text("/proc/self/cgroup").map(|groups| limiting_folders(&groups)).unwrap_or_default();
-        let meminfo = text("/proc/meminfo").unwrap_or_default();
-        let available = field(&meminfo, "MemAvailable:").map(|kib| kib.saturating_mul(1024));
-        groups.into_iter().filter_map(of_group).chain(available).min().map(Bytes)
+        let limits = limits(root).into_iter().filter_map(|limit| limit.left);
+        limits.chain(meminfo(root, "MemAvailable:")).min().map(Bytes)
     }
 }
 
-/// The number after `name` at the start of a line.
-fn field(text: &str, name: &str) -> Option<u64> {
-    let mut lines = text.lines().map(str::split_whitespace);
-    lines.find_map(|mut words| {
-        words.next().filter(|first| *first == name).and_then(|_| words.next())?.parse().ok()
-    })
+/// The limits of the cgroup of this process and of those above it, innermost first; none if they cannot be read.
+fn limits(root: &Path) -> Vec<KillingLimit> {
+    let groups = cgroup::find(&Kernel::at(root), "self").ok().flatten();
+    groups.map(|groups| KillingLimit::of(&groups).collect()).unwrap_or_default()
 }
 
-/// Names of the files of one version of cgroups.
-#[derive(Debug)]
-struct CgroupFiles {
-    limit_file: &'static str,
-    usage_file: &'static str,
-    /// Fields of `memory.stat` with pages of files, which the kernel can reclaim.
-    file_pages: [&'static str; 2],
-}
-
-const CGROUP_V1: CgroupFiles = CgroupFiles {
-    limit_file: "memory.limit_in_bytes",
-    usage_file: "memory.usage_in_bytes",
-    file_pages: ["total_inactive_file", "total_active_file"],
-};
-const CGROUP_V2: CgroupFiles = CgroupFiles {
-    limit_file: "memory.max",
-    usage_file: "memory.current",
-    file_pages: ["inactive_file", "active_file"],
-};
-
-/// Directories that may have a limit for this process, innermost first, with the names of their
-/// files.
-fn limiting_folders(groups: &str) -> Vec<(String, &'static CgroupFiles)> {
-    let of_line = |line: &str| {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (controllers, path) = (parts.next()?.to_owned(), parts.next()?.to_owned());
-        let mounts: &[(&str, &'static CgroupFiles)] = if controllers.is_empty() {
-            &[("/sys/fs/cgroup", &CGROUP_V2), ("/sys/fs/cgroup/unified", &CGROUP_V2)]
-        } else if controllers.split(',').any(|controller| controller == "memory") {
-            &[("/sys/fs/cgroup/memory", &CGROUP_V1)]
-        } else {
-            &[]
-        };
-        let above = Path::new(&path).ancestors().map(|path| path.display().to_string());
-        let below = |path: String| {
-            mounts.iter().map(move |(mount, file)| (format!("{mount}{}", path.trim_end_matches('/')), *file))
-        };
-        Some(above.flat_map(below).collect::<Vec<_>>())
-    };
-    groups.lines().filter_map(of_line).flatten().collect()
-}
-
-fn parse_ram(meminfo: &str) -> Option<Bytes> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+/// A field of `/proc/meminfo`, bytes.
+fn meminfo(root: &Path, field: &str) -> Option<u64> {
+    let text = fs::read_to_string(root.join(MEMINFO.trim_start_matches('/'))).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(field))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(Bytes(kib.saturating_mul(1024)))
+    Some(kib.saturating_mul(1024))
 }
 
 /// Memory of the program apart from its history and the storage engine: code, threads, connections

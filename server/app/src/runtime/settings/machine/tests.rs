@@ -1,56 +1,19 @@
 //! How much memory a server may use on a machine, and what it says of a machine that is too small.
 
+use plimsoll_measure::fake_kernel::FakeKernel;
+
 use super::*;
 
 const MIB: u64 = 1 << 20;
 
-/// A kernel with 4 GiB of RAM and these files.
-#[test]
-fn what_is_left_is_the_least_of_all_limits_and_pages_of_files_count_as_free() {
-    let left = |files: &[(&str, &str)]| {
-        let root = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        MachineMemory::memory_left(root.path())
-    };
-    let meminfo = ("proc/meminfo", "MemTotal:  4194304 kB\nMemAvailable:    1024 kB\n");
-    assert_eq!(left(&[]), None);
-    assert_eq!(left(&[meminfo]), Some(Bytes(MIB)));
-    let v2 = [
-        ("proc/self/cgroup", "0::/ci/server\n"),
-        ("proc/meminfo", "MemAvailable: 4194304 kB\n"),
-        ("sys/fs/cgroup/ci/server/memory.max", "max\n"),
-        ("sys/fs/cgroup/ci/server/memory.current", "1\n"),
-        ("sys/fs/cgroup/ci/memory.max", "1000\n"),
-        ("sys/fs/cgroup/ci/memory.current", "900\n"),
-        ("sys/fs/cgroup/ci/memory.stat", "anon 500\ninactive_file 300\nactive_file 60\n"),
-    ];
-    assert_eq!(left(&v2), Some(Bytes(460)));
-    let v1 = [
-        ("proc/self/cgroup", "4:memory:/server\n"),
-        ("sys/fs/cgroup/memory/server/memory.limit_in_bytes", "1000\n"),
-        ("sys/fs/cgroup/memory/server/memory.usage_in_bytes", "900\n"),
-        (
-            "sys/fs/cgroup/memory/server/memory.stat",
-            "inactive_file 1\ntotal_inactive_file 30\ntotal_active_file 3\n",
-        ),
-    ];
-    assert_eq!(left(&v1), Some(Bytes(133)));
+/// A kernel with 4 GiB of RAM, of which 1 MiB is free.
+fn with_ram(fake: FakeKernel) -> FakeKernel {
+    fake.write(MEMINFO, "MemTotal:        4194304 kB\nMemAvailable:    1024 kB\n");
+    fake
 }
 
-fn kernel(files: &[(&str, &str)]) -> Option<MachineMemory> {
-    let root = tempfile::tempdir().unwrap();
-    for (path, text) in
-        files.iter().chain(&[("proc/meminfo", "MemTotal:        4194304 kB\nMemFree: 1 kB\n")])
-    {
-        let path = root.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-    MachineMemory::read(root.path())
+fn read(fake: &FakeKernel) -> Option<MachineMemory> {
+    MachineMemory::read(&fake.kernel().path("/"))
 }
 
 fn with(machine: Option<MachineMemory>) -> Config {
@@ -59,28 +22,30 @@ fn with(machine: Option<MachineMemory>) -> Config {
 
 #[test]
 fn the_smallest_limit_around_the_process_counts() {
-    let ram = MachineMemory { bytes: Bytes(4096 * MIB), source: "/proc/meminfo".to_owned() };
-    assert_eq!(kernel(&[]), Some(ram.clone()));
-    let v2 = kernel(&[
-        ("proc/self/cgroup", "0::/ci.slice/server.service\n"),
-        ("sys/fs/cgroup/ci.slice/server.service/memory.max", "max\n"),
-        ("sys/fs/cgroup/ci.slice/memory.max", "314572800\n"),
-    ]);
-    assert_eq!(v2.unwrap().to_string(), "300 MiB (/sys/fs/cgroup/ci.slice/memory.max)");
-    let v1 = kernel(&[
-        ("proc/self/cgroup", "5:cpu,cpuacct:/x\n4:memory:/kubepods/pod/server\n0::/\n"),
-        ("sys/fs/cgroup/memory/kubepods/pod/server/memory.limit_in_bytes", "9223372036854771712\n"),
-        ("sys/fs/cgroup/memory/kubepods/memory.limit_in_bytes", "314572800\n"),
-    ]);
-    assert_eq!(v1.unwrap().source, "/sys/fs/cgroup/memory/kubepods/memory.limit_in_bytes");
-    // a container with the path of the host
-    let inside = kernel(&[
-        ("proc/self/cgroup", "0::/kubepods.slice/pod/server\n"),
-        ("sys/fs/cgroup/memory.max", "314572800\n"),
-    ]);
-    assert_eq!(inside.unwrap().source, "/sys/fs/cgroup/memory.max");
-    let none = kernel(&[("proc/self/cgroup", "0::/a\nnonsense\n"), ("sys/fs/cgroup/a/memory.max", "-1\n")]);
-    assert_eq!(none, Some(ram));
+    assert_eq!(read(&FakeKernel::new()), None);
+    let ram = read(&with_ram(FakeKernel::new())).unwrap();
+    assert_eq!(ram.to_string(), "4 GiB (/proc/meminfo)");
+    let v2 = with_ram(FakeKernel::v2("/ci.slice/server.service"));
+    assert_eq!(read(&v2), Some(ram));
+    v2.write("/sys/fs/cgroup/ci.slice/memory.max", "314572800\n");
+    assert_eq!(read(&v2).unwrap().to_string(), "300 MiB (/sys/fs/cgroup/ci.slice/memory.max)");
+    // of equal limits the nearest
+    v2.write("/sys/fs/cgroup/ci.slice/server.service/memory.max", "314572800\n");
+    assert!(read(&v2).unwrap().source.ends_with("server.service/memory.max"));
+    let v1 = with_ram(FakeKernel::hybrid("/server", "/"));
+    v1.write("/sys/fs/cgroup/memory/server/memory.limit_in_bytes", "314572800\n");
+    assert_eq!(read(&v1).unwrap().source, "/sys/fs/cgroup/memory/server/memory.limit_in_bytes");
+}
+
+#[test]
+fn the_least_of_all_limits_is_left() {
+    let left = |fake: &FakeKernel| MachineMemory::memory_left(&fake.kernel().path("/"));
+    assert_eq!(left(&FakeKernel::new()), None);
+    let v2 = with_ram(FakeKernel::v2("/server"));
+    assert_eq!(left(&v2), Some(Bytes(MIB)));
+    v2.write("/sys/fs/cgroup/memory.max", "1000\n");
+    v2.write("/sys/fs/cgroup/memory.current", "900\n");
+    assert_eq!(left(&v2), Some(Bytes(100)));
 }
 
 #[test]
@@ -125,11 +90,9 @@ fn a_start_says_that_no_backup_will_fit() {
 
 #[test]
 fn a_start_that_cannot_fit_says_what_it_needs_and_which_setting_to_change() {
-    let machine = kernel(&[
-        ("proc/self/cgroup", "4:memory:/server\n"),
-        ("sys/fs/cgroup/memory/server/memory.limit_in_bytes", "314572800\n"),
-    ]);
-    let mut config = with(machine);
+    let v1 = with_ram(FakeKernel::hybrid("/server", "/"));
+    v1.write("/sys/fs/cgroup/memory/server/memory.limit_in_bytes", "314572800\n");
+    let mut config = with(read(&v1));
     config.history_memory = Some(Bytes(480 * MIB));
     let plan = MemoryPlan::of(&config);
     let refused = plan.check().unwrap_err().to_string();
