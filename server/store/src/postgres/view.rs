@@ -105,33 +105,42 @@ impl DatabaseView {
         if let Ok(rows) = read {
             return Ok((reading::scan_page(rows), None));
         }
-        let mut page = ScanPage { more: true, ..ScanPage::default() };
-        let mut gap: Option<UnreadableRange> = None;
-        let mut last = after.map(<[u8]>::to_vec);
+        let mut rows = RowByRow { last: after.map(<[u8]>::to_vec), ..RowByRow::default() };
         loop {
-            let keys = reading::page_keys(&self.0.client, prefix, last.as_deref(), limit);
+            let keys = reading::page_keys(&self.0.client, prefix, rows.last.as_deref(), limit);
             let (keys, more) = self.read(keys).await?;
-            for key in keys {
-                match (self.try_read(reading::get(&self.0.client, &key)).await?, gap.as_mut()) {
-                    (Ok(value), found) => {
-                        page.entries.extend(value.map(|value| KeyValue { key: key.clone(), value }));
-                        if let Some(gap) = found {
-                            gap.until = Some(KeyText(key));
-                            return Ok((page, Some(gap.clone())));
-                        }
-                    }
-                    (Err(_), Some(_)) => {}
-                    (Err(Damage(reason)), None) => {
-                        let after = KeyText(last.unwrap_or_else(|| prefix.to_vec()));
-                        gap = Some(UnreadableRange { after, until: None, reason });
-                    }
-                }
-                last = Some(key);
-            }
-            if !more || gap.is_none() {
-                return Ok((ScanPage { more, ..page }, gap));
+            let is_behind_damage = self.read_rows(prefix, keys, &mut rows).await?;
+            if is_behind_damage || !more || rows.gap.is_none() {
+                let page = ScanPage { entries: rows.entries, more: more || is_behind_damage };
+                return Ok((page, rows.gap));
             }
         }
+    }
+
+    /// Reads the rows of these keys up to the first one behind damaged ones; returns whether there is such a one.
+    async fn read_rows(
+        &self,
+        prefix: &[u8],
+        keys: Vec<Vec<u8>>,
+        rows: &mut RowByRow,
+    ) -> Result<bool, StoreError> {
+        for key in keys {
+            let read = self.try_read(reading::get(&self.0.client, &key)).await?;
+            let before = rows.last.replace(key.clone()).unwrap_or_else(|| prefix.to_vec());
+            match (read, rows.gap.as_mut()) {
+                (Ok(value), None) => rows.entries.extend(value.map(|value| KeyValue { key, value })),
+                (Ok(value), Some(gap)) => {
+                    gap.until = Some(KeyText(key.clone()));
+                    rows.entries.extend(value.map(|value| KeyValue { key, value }));
+                    return Ok(true);
+                }
+                (Err(Damage(reason)), None) => {
+                    rows.gap = Some(UnreadableRange { after: KeyText(before), until: None, reason });
+                }
+                (Err(_), Some(_)) => {}
+            }
+        }
+        Ok(false)
     }
 
     async fn read<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, StoreError> {
@@ -168,6 +177,16 @@ impl DatabaseView {
 
 /// The database cannot read a row, for this reason.
 struct Damage(String);
+
+/// What was read row by row.
+#[derive(Default)]
+struct RowByRow {
+    entries: Vec<KeyValue>,
+    /// The damaged rows.
+    gap: Option<UnreadableRange>,
+    /// The last key that was tried.
+    last: Option<Vec<u8>>,
+}
 
 async fn begin(target: &Target) -> Result<(ClientWrapper, StoreIdentity, u64), PostgresError> {
     let connection = connect_checked(target).await?;

@@ -43,10 +43,8 @@ impl Engine {
                 Ok(_) => return Ok((ScanPage { more: false, ..page }, None)),
                 Err(error) => {
                     let gap = self.skip_damage(last.as_deref().unwrap_or(prefix), prefix, &error, &mut page);
-                    if gap.until.is_none() && !error.is_damage_of_reading() {
-                        return Err(error);
-                    }
-                    return Ok((page, Some(gap)));
+                    let is_damage = gap.until.is_some() || error.is_damage_of_reading();
+                    return is_damage.then_some((page, Some(gap))).ok_or(error);
                 }
             }
         }
