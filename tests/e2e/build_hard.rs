@@ -1,7 +1,7 @@
 //! Builds that behave badly, and wrong options: nothing hangs, nothing is left, and the build's own end comes through.
 
 use std::{
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, Write as _},
     process::{Command, Stdio},
 };
 

@@ -5,7 +5,7 @@ use plimsoll_tests::{
     http::{self, HttpAnswer},
     quoted_by_python,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// What clients of 0.23 and 1.x ask for, by kind: many variants, both spellings of lists, quotes with a plus inside, no compiler,
 /// dates and letters in versions, capitals and dashes in variants, none at all.

@@ -19,11 +19,6 @@ pub(crate) fn has_script() -> bool {
     has("script", &["--version"], None)
 }
 
-/// Whether examples with `curl` can run.
-pub(crate) fn has_curl() -> bool {
-    has("curl", &["--version"], None)
-}
-
 /// Whether Python is here.
 pub(crate) fn has_python() -> bool {
     has("python3", &["--version"], Some("PLIMSOLL_PYTHON_REQUIRED"))

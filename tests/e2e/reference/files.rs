@@ -48,14 +48,18 @@ fn tables<'v>(file: &'v mut Value, heading: &str) -> Vec<&'v mut Table> {
     };
     let (mut open, mut found) = (vec![(String::new(), file)], Vec::new());
     while let Some((path, value)) = open.pop() {
+        let is_found = is_like(&path);
         match value {
             Value::Array(all) => open.extend(all.iter_mut().map(|one| (path.clone(), one))),
-            Value::Table(table) if !is_like(&path) => {
+            Value::Table(table) => {
+                if is_found {
+                    found.push(table);
+                    continue;
+                }
                 let below =
                     |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
                 open.extend(table.iter_mut().map(|(name, inner)| (below(name), inner)));
             }
-            Value::Table(table) => found.push(table),
             _ => {}
         }
     }
