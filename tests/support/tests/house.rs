@@ -147,8 +147,9 @@ fn names_of_rooms_are_read_from_paths() {
         ["a", "d", "e"]
     );
     assert_eq!(names("// crate::a\npub(in crate::a) x;\nmod tests {\nuse crate::b;"), Vec::<String>::new());
-    assert_eq!(room(Path::new("a/tests/b.rs")).or(room(Path::new("lib.rs"))), None);
-    assert_eq!(room(Path::new("a.rs")).or(room(Path::new("a/b/c.rs"))), Some("a".to_owned()));
+    let rooms = |files: [&str; 2]| files.map(|file| room(Path::new(file)));
+    assert_eq!(rooms(["a/tests/b.rs", "lib.rs"]), [None, None]);
+    assert_eq!(rooms(["a.rs", "a/b/c.rs"]), [Some("a".to_owned()), Some("a".to_owned())]);
 }
 
 /// The paths in the first column of the tables of a README.md that begin with `start`.

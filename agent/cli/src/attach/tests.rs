@@ -353,6 +353,34 @@ impl Drop for Real {
 }
 
 #[tokio::test]
+async fn a_real_build_is_followed_by_its_number_and_by_its_group_to_its_end() {
+    let site = HostView::new(&Kernel::running(), None, None);
+    for by_group in [false, true] {
+        let Some(mut real) = Real::start() else { return };
+        let pid = i32::try_from(real.child.id()).unwrap();
+        let target = if by_group { Target::Group(real.dir.clone()) } else { Target::Process(pid) };
+        let mut found = find::wait_for(&site, &target, NOW).await.unwrap();
+        if found.groups.is_none() {
+            println!("skipped: groups made here account no memory: {:?}", found.failed_ways);
+            return;
+        }
+        assert_eq!(found.groups.as_ref().unwrap().memory.dir, real.dir);
+        assert!(found.since_birth && found.meter.read().is_some());
+        assert_eq!(found.main.as_ref().unwrap().pid, pid);
+        let main = found.main.filter(|_main| !by_group);
+        let mut watch = EndWatch::new(&site, main, found.groups, None);
+        tokio::select! {
+            biased;
+            end = watch.ended() => panic!("{end:?}"),
+            () = tokio::task::yield_now() => {}
+        }
+        real.end();
+        let end = watch.ended().await;
+        assert_eq!(end.seen_how, if by_group { "its cgroup is empty" } else { "its process ended" });
+    }
+}
+
+#[tokio::test]
 async fn a_process_in_the_agents_own_group_is_followed_through_its_tree() {
     let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let site = HostView::new(&Kernel::running(), None, None);

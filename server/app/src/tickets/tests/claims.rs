@@ -1,7 +1,5 @@
 //! What a claim says, and whose ticket it is.
 
-use plimsoll_core::{domain::History, predict};
-
 use super::*;
 use crate::{
     access::identity::{ProvenClaims, Role, Roles, TokenJob},

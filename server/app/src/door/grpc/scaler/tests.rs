@@ -45,6 +45,25 @@ fn scaled(metadata: &[(&str, &str)]) -> ScaledObjectRef {
 const THREE: TicketAmount = TicketAmount { slots: 3, memory_bytes: 5 << 29, milli_cores: 4500 };
 
 #[tokio::test]
+async fn a_pool_on_demand_is_at_zero_without_demand_and_grows_with_it() {
+    let fixture = fixture();
+    let value = async |measure: &str| {
+        let scaled = scaled(&[("pool", "big"), ("measure", measure)]);
+        let ask = GetMetricsRequest { scaled_object_ref: Some(scaled), metric_name: measure.to_owned() };
+        let answer = fixture.service.get_metrics(Request::new(ask)).await.unwrap().into_inner();
+        (answer.metric_values[0].metric_value, answer.metric_values[0].metric_value_float)
+    };
+    let active = async || {
+        let asked = Request::new(scaled(&[("pool", "big")]));
+        fixture.service.is_active(asked).await.unwrap().into_inner().result
+    };
+    assert_eq!((active().await, value("places").await), (false, (0, 0.0)));
+    *fixture.queue.lock().unwrap() = THREE;
+    assert_eq!((active().await, value("places").await), (true, (3, 3.0)));
+    assert_eq!((value("cores").await, value("memory").await), ((5, 4.5), (3, 2.5)));
+}
+
+#[tokio::test]
 async fn the_spec_names_the_measure_and_the_target_of_the_metadata() {
     let fixture = fixture();
     let spec = async |metadata: &[(&str, &str)]| {

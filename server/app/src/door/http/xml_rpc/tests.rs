@@ -44,12 +44,6 @@ async fn answered(tickets: &TicketService, name: &str, arguments: &[&str]) -> St
     inner.unwrap_or_else(|| panic!("{xml}")).replace("<params><param>", "").replace("</param></params>", "")
 }
 
-fn list(tags: &[&str]) -> String {
-    let tags = tags.iter().map(|tag| format!("<value><string>{tag}</string></value>\n"));
-    let tags = tags.collect::<Vec<_>>().concat();
-    format!("<array><data>\n{tags}</data></array>")
-}
-
 #[tokio::test]
 async fn what_no_client_of_resalloc_sends_gets_a_fault_with_the_number_for_it() {
     let tickets = tickets();
