@@ -18,15 +18,16 @@ use super::{
 /// Most entries that one step reads and one commit writes, beside one large record.
 const ENTRIES_A_STEP: PageLimit = PageLimit { items: 64, bytes: 64 << 10 };
 
-/// Stores that a project is renamed. From here on it will be, also after a crash. [`finish_rename`] does it. Returns the number of attempts
-/// of an earlier rename that was interrupted, and is finished first.
+/// Stores that a project is renamed. From here on it will be, also after a crash. [`finish_rename`] does it. An earlier one that was
+/// interrupted is finished first; returns the number of its attempts if it was the same, else 0.
 /// Errors: an earlier rename cannot be finished, or the store takes no commit.
 pub async fn begin_rename(store: &Store, rename: &ProjectRename) -> Result<u64, SealError> {
-    let earlier = finish_rename(store).await?;
+    let interrupted = read::<ProjectRename>(store, KeyKind::Rename.key_of(RENAME_PART)).await?;
+    let attempts = finish_rename(store).await?;
     let mut batch = Batch::default();
     put(&mut batch, rename)?;
     store.commit(batch).await?;
-    Ok(earlier)
+    Ok(if interrupted.as_ref() == Some(rename) { attempts } else { 0 })
 }
 
 /// Renames the project of a rename that was begun, if there is one; returns the number of attempts. The caller must be the only one that

@@ -14,7 +14,7 @@ use plimsoll_proto::{
     shown::clean,
     v1::{Running, WatchResponse},
 };
-use tokio::time::interval;
+use tokio::time::{MissedTickBehavior, interval};
 
 use super::{
     json,
@@ -53,6 +53,7 @@ pub async fn watch_list(
     // the first message has all attempts
     list.apply_message(watch.next().await?);
     let mut ticks = interval(LIST_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             message = watch.next() => list.apply_message(message?),

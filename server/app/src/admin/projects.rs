@@ -51,7 +51,7 @@ impl Projects {
             store.close().await.context("closing the store")?;
             let renamed =
                 renamed.context("the rename is not finished: repeat the command, or start the server")?;
-            // one that was interrupted, mostly this one, has been finished before
+            // this rename may have been interrupted before
             anyhow::Ok(before + renamed)
         })?;
         ensure!(attempts > 0, "no ended attempt is of {old}: check the name and --data-dir");

@@ -58,7 +58,7 @@ impl Worker {
         if attempt.opening.proven || self.latest(&attempt.id).as_ref().is_some_and(is_own) {
             return None;
         }
-        let numbered = (2..=job::MAX_RUNS).map_while(|number| {
+        let numbered = (2..=job::MAX_RUNS).filter_map(|number| {
             let id = AttemptId::parse(&job::run_id(attempt.id.as_str(), number)).ok()?;
             self.latest(&id)
         });

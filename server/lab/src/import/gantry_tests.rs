@@ -77,13 +77,16 @@ fn the_guides_query_reads_gantrys_database() {
         row(1, end, variants, "success"),
         row(2, end, "{}", "canceled"),
         row(3, 1.0, "{}", "success"),
-        row(4, end, "{}", "failed"),
+        row(4, end, "", "failed"),
+        row(5, end, "{bad", "success"),
     ];
     if sqlite(&database, &(SCHEMA.to_owned() + &rows.concat())).is_none() {
         return;
     }
     let (summaries, refusals) = read(&database);
-    assert!(refusals.contains("line 4, wall_ms"), "{refusals}");
+    for refused in ["line 4, wall_ms", "line 6, package"] {
+        assert!(refusals.contains(refused), "{refusals}");
+    }
     let ids: Vec<&str> = summaries.iter().map(|summary| summary.attempt.as_str()).collect();
     assert_eq!(ids, ["gitlab.spack.io:101", "gitlab.spack.io:102", "gitlab.spack.io:104"]);
     let summary = &summaries[0];

@@ -1,8 +1,9 @@
 //! Imports recorded history from files: turns measurements of other programs into summaries, for predictions and for replays.
 //!
 //! A file is CSV (its first line names the columns) or JSON lines (one object on each line), plain or gzip. The module [`prometheus`] reads
-//! what Prometheus has recorded of builds' pods. The file is read as a stream: one row is in memory at a time. An invalid row is refused with its line and column, and counted; the other rows are used. What
-//! makes the file as a whole unusable (a missing column, half a gzip) is an error.
+//! what Prometheus has recorded of builds' pods. The file is read as a stream: one row is in memory at a time. An invalid row is refused
+//! with its line and column, and counted; the other rows are used. What makes the file as a whole unusable (a missing column, half a gzip)
+//! is an error.
 //!
 //! | column | unit | |
 //! |---|---|---|

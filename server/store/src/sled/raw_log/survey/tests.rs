@@ -48,7 +48,7 @@ fn a_segment_that_may_be_lost_cuts_a_batch() {
     behind.expect_losses(true);
     assert!(!behind.is_whole(first, last));
     let (mut nameless, ..) = without_segment_1(2 * SEGMENT_BYTES as u64);
-    nameless.take_in(2 * SEGMENT_BYTES as u64, &[0; SEGMENT_BYTES], 0..u64::MAX);
+    nameless.take_in(2 * SEGMENT_BYTES as u64, &vec![0; SEGMENT_BYTES], 0..u64::MAX);
     assert!(nameless.is_whole(first, last), "a healthy log has free places");
     nameless.expect_losses(false);
     assert!(!nameless.is_whole(first, last));
