@@ -24,7 +24,7 @@ fn with(machine: Option<MachineMemory>) -> Config {
 fn the_smallest_limit_around_the_process_counts() {
     assert_eq!(read(&FakeKernel::new()), None);
     let ram = read(&with_ram(FakeKernel::new())).unwrap();
-    assert_eq!(ram.to_string(), "4 GiB (/proc/meminfo)");
+    assert_eq!(ram.to_string(), "4.00 GiB (/proc/meminfo)");
     let v2 = with_ram(FakeKernel::v2("/ci.slice/server.service"));
     assert_eq!(read(&v2), Some(ram));
     v2.write("/sys/fs/cgroup/ci.slice/memory.max", "314572800\n");
