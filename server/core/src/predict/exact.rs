@@ -61,7 +61,7 @@ impl<'p, 'h> RateValues<'p, 'h> {
         let of_package = |value: &RateValue<'_, '_>| value.used.is_some_and(|used| used.rung.is_of_build());
         let alone = counts == DefaultCounts::Alone && values.iter().any(of_package);
         let (known, unseen) =
-            known::of_values(similar, values.iter().filter_map(|value| Some((value.used?, value.log))));
+            known::of_values(values.iter().filter_map(|value| Some((value.used?, value.log))));
         let attempts = u32::try_from(values.len()).unwrap_or(u32::MAX);
         let weight: f64 = values.iter().map(|value| value.weight).sum();
         let left = if alone { 0.0 } else { unseen };

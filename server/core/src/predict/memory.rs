@@ -12,7 +12,7 @@ use plimsoll_proto::reasons::SizeBound;
 
 use super::{
     Settings,
-    distribution::{Distribution, STEPS_A_DOUBLING},
+    distribution::Distribution,
     plan::{SizePlan, step_above},
     similar::{SimilarAttempts, WeightedAttempt},
 };
@@ -25,8 +25,6 @@ pub(super) const MIN_PAGES_ROOM: Bytes = Bytes(64 << 20);
 
 /// Of the builds that need more than a failed size, the highest share that the next size covers.
 const RETRY_COVERS: f64 = 0.92;
-/// The shares of the needs at the ends of the middle 80 %, and at the median.
-const MIDDLE: [f64; 3] = [0.1, 0.5, 0.9];
 /// A failed size that is more than this multiple of the size tried first was itself a retry.
 const RETRIED_SIZE_FACTOR: f64 = 1.2;
 
@@ -69,22 +67,17 @@ fn expected_values(
 }
 
 /// Width of the middle 80 % of the needs, relative to the median. Computed from uncensored attempts alone, because a failure must not raise
-/// the confidence. Attempts of the package count as in the confidence, so that few of a finer key do not decide about it; their needs are
-/// rounded up to a step of the grid, as those of a [`Distribution`].
+/// the confidence.
 fn relative_width(similar: &SimilarAttempts<'_>, settings: &Settings, all: &Distribution) -> f64 {
-    let width = |[low, median, high]: [f64; 3]| (high - low) / median.max(1.0);
-    if similar.knows_package() && !settings.preset {
-        let rounded = |need: f64| (((need * STEPS_A_DOUBLING).floor() + 1.0) / STEPS_A_DOUBLING).exp2();
-        let needs = similar.fitted_quantiles(MIDDLE, |used| used.pooled);
-        return needs.map_or(0.0, |needs| width(needs.map(rounded)));
-    }
-    let of = |of: &Distribution| width(MIDDLE.map(|share| of.quantile(share).value));
+    let width = |of: &Distribution| {
+        (of.quantile(0.9).value - of.quantile(0.1).value) / of.quantile(0.5).value.max(1.0)
+    };
     if similar.attempts.iter().any(|used| used.observation.censored) {
         let fitted =
             |used: &WeightedAttempt<'_>| if used.observation.censored { f64::NAN } else { used.need };
-        return of(&expected_values(similar, settings, fitted));
+        return width(&expected_values(similar, settings, fitted));
     }
-    of(all)
+    width(all)
 }
 
 /// Computes the memory request and limit of a build from similar attempts. `price` is the cost of one failure, in GiB x h.
@@ -94,9 +87,8 @@ pub(super) fn memory_sizes(similar: &SimilarAttempts<'_>, settings: &Settings, p
     let spread = plain.smoothed();
     let ceiling = settings.failure_ceiling.clamp(0.0, 0.5);
     // a kill costs a whole build, and unused memory below a limit costs nothing: the tails are computed for rare events
-    let rare = |of: &Distribution| of.smoothed_within_groups().unwrap_or_else(|| of.smoothed());
-    let working = similar.without_idle();
-    let seldom = &working.map_or_else(|| rare(&plain), |similar| rare(&expected_needs(&similar, settings)));
+    let apart = plain.smoothed_within_groups();
+    let seldom = apart.as_ref().unwrap_or(&spread);
     let enough = seldom.quantile(1.0 - ceiling);
     let need = Bytes::from_f64(enough.value);
     let roomy = with_pages(need);

@@ -5,8 +5,6 @@
 //! | module | what it does |
 //! |---|---|
 //! | `similar` | the attempts of the history that are similar to the key, with weights (the ladder of similarity) |
-//! | `weights` | how much each rung, and so each attempt, weighs |
-//! | `credibility` | what the attempts of a narrower rung have proven against wider ones |
 //! | `inputs` | adjusts needs to the key's input size |
 //! | `curve` | need and time over the number of build jobs, as lines |
 //! | `jobs` | adjusts needs to the key's number of build jobs, by that curve |
@@ -26,7 +24,6 @@
 //! Pure: no I/O, no clock, the same history gives the same answer. An unknown key is an answer with low confidence, never
 //! an error. [`predict`] and [`explain`] are one computation.
 
-mod credibility;
 mod curve;
 mod decrease;
 mod deviation;
@@ -47,7 +44,6 @@ mod settings;
 mod similar;
 #[cfg(test)]
 mod tests;
-mod weights;
 mod words;
 
 pub use self::guess::is_guess;

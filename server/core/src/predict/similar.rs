@@ -1,14 +1,14 @@
 //! Attempts similar to a key, with weights.
 //!
-//! Every attempt counts only on the most similar rung that it shares with the key (`weights` says how much). Older attempts weigh less. An
-//! attempt that memory stopped does not make the others count as older: it takes weight from all others evenly, because a further failure
-//! must never make a size smaller.
+//! Every attempt counts only on the most similar rung that it shares with the key. A rung with `n` attempts takes `n / (n + k)` of the
+//! weight that the more similar rungs left; the default gets the rest. Older attempts weigh less. An attempt that memory stopped does not
+//! make the others count as older: it takes weight from all others evenly, because a further failure must never make a size smaller.
 
 use std::sync::Arc;
 
 use plimsoll_proto::measured::IncompleteNeed;
 
-use super::{Settings, credibility::Credibility, weights::unknown_after};
+use super::Settings;
 use crate::domain::{Bytes, History, Key, Rung, RungObservation, job_of_part};
 
 /// Which attempts of the history are used.
@@ -22,11 +22,26 @@ pub(super) enum TrustScope {
     Measured,
 }
 
+/// `k` of [`credibility_weight`] for rungs of the same package: one attempt of the same key takes more than half of the weight (replayed: 0.3 to 1.5
+/// are within 2 % of each other on Spack's CI, 3 wastes 5 % more).
+const CREDIBILITY_K: f64 = 0.7;
+/// The `k` of [`credibility_weight`] for rungs of other packages: they show what builds are like in general, not what this one needs.
+const HALF_KNOWN_WIDE: f64 = 3.0;
+
+/// Weight that attempts with a total of `known` take of the weight `left`: the credibility of Buehlmann (1967), `n / (n + k)`. At `k`
+/// attempts they take one half.
+pub(super) fn credibility_weight(left: f64, known: f64, k: f64) -> f64 {
+    left * known / (known + k)
+}
+
+/// Weight of attempts on a rung at which they get half of the share that is left: the `k` of [`credibility_weight`].
+pub(super) fn credibility_k(rung: Rung) -> f64 {
+    if rung.is_of_build() { CREDIBILITY_K } else { HALF_KNOWN_WIDE }
+}
+
 /// Weight of an attempt relative to the next newer one of its rung; the weight halves after 69 attempts. Replayed: 0.97 to 0.99 give the
 /// same result, 0.9 and 0.95 forget a package's rare large variant.
 const AGE_DECAY: f64 = 0.99;
-/// Attempts that needed less than half of the median, as a logarithm to base 2, do not lower a limit.
-const IDLE_BELOW: f64 = 1.0;
 /// Wider rungs are not read once [`SimilarAttempts::unknown`] is below this, because narrower rungs have enough attempts.
 const SKIP_WIDER_BELOW: f64 = 0.02;
 /// Like [`SKIP_WIDER_BELOW`], for the rung of sibling parts of one parallel job. Parts of a matrix can need very different sizes, so after
@@ -39,20 +54,26 @@ pub(super) const FEWEST_PACKAGES: usize = 10;
 const HALF_WEIGHT_DISTANCE: f64 = 0.03;
 
 /// A similar attempt, with its weight.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct WeightedAttempt<'h> {
     pub(super) observation: &'h RungObservation,
     pub(super) rung: Rung,
-    /// Weight by age: 1 for the newest attempt of its list, less for others.
-    pub(super) age: f64,
     /// Weight by age and by distance in input size: 1 for the newest attempt of its rung, less for others.
     pub(super) freshness: f64,
     /// The attempt's share of the total weight.
     pub(super) weight: f64,
-    /// The attempt's share of the weight by which the confidence is computed (`RungWeights::Pooled`).
-    pub(super) pooled: f64,
     /// Need as a logarithm to base 2 of bytes, adjusted to the requested build jobs.
     pub(super) need: f64,
+}
+
+/// Total weight of the attempts of one rung.
+#[derive(Debug, Default)]
+struct RungWeight {
+    total_weight: f64,
+    /// The weight reduced by distance in input size.
+    with_distance: f64,
+    /// The part of `total_weight` from attempts that memory did not stop.
+    uncensored: f64,
 }
 
 /// The part of the history that a [`TrustScope`] includes.
@@ -72,15 +93,15 @@ impl<'h> HistoryView<'h> {
 }
 
 /// The attempts similar to a key: most similar rung first; within a rung, trusted ones first, newest first.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default)]
 pub(super) struct SimilarAttempts<'h> {
     pub(super) attempts: Vec<WeightedAttempt<'h>>,
     /// Rungs with attempts, with their share of the total weight.
     pub(super) shares: Vec<(Rung, f64)>,
     /// As `shares`, but from uncensored attempts alone: their need is known, not only a lower bound.
     pub(super) fitted_shares: Vec<(Rung, f64)>,
-    /// What each rung has proven against the wider ones.
-    pub(super) credibility: Vec<Credibility>,
+    /// The share of the total weight that `fitted_shares` leave.
+    fitted_left: f64,
     /// The share of the total weight that the default gets.
     pub(super) default_share: f64,
     /// How little is known about the package, from 1 (no attempt of it is known) towards 0. Censored attempts do not lower it, so that a
@@ -91,24 +112,30 @@ pub(super) struct SimilarAttempts<'h> {
 impl<'h> SimilarAttempts<'h> {
     /// Collects the similar attempts. An unknown package gets the default until [`FEWEST_PACKAGES`] others are known.
     pub(super) fn gather(history: &'h History, key: &Key, settings: &Settings, scope: TrustScope) -> Self {
-        let mut similar = Self::default();
+        let mut similar =
+            Self { default_share: 1.0, fitted_left: 1.0, unknown_share: 1.0, ..Self::default() };
         similar.attempts.reserve(2 * History::PER_RUNG);
-        let mut known = 0.0;
         for rung in Rung::LADDER.into_iter().filter(|rung| rung.is_of_build()) {
-            let enough = if rung == Rung::Siblings { SKIP_WIDER_BELOW_FOR_PARTS } else { SKIP_WIDER_BELOW };
-            if unknown_after(known) >= enough {
-                known += similar.add_rung(HistoryView { history, scope }, key, rung);
+            if similar.unknown_share
+                >= if rung == Rung::Siblings { SKIP_WIDER_BELOW_FOR_PARTS } else { SKIP_WIDER_BELOW }
+            {
+                let known = similar.add_rung(HistoryView { history, scope }, key, rung, CREDIBILITY_K);
+                similar.unknown_share *= CREDIBILITY_K / (known + CREDIBILITY_K);
             }
         }
-        if known <= 0.0 && !settings.preset {
+        let [taken, fitted] = similar.lower_default();
+        if !similar.knows_package() && !settings.preset {
             let scope = if scope == TrustScope::All { TrustScope::Trusted } else { scope };
             let trusted = HistoryView { history, scope };
             let tells = |rung: &Rung| has_packages(FEWEST_PACKAGES, trusted.on_rung(*rung, key));
             for rung in [Rung::BuildSystem, Rung::Fleet].into_iter().filter(tells) {
-                similar.add_rung(trusted, key, rung);
+                similar.add_rung(trusted, key, rung, HALF_KNOWN_WIDE);
             }
         }
-        similar.weigh();
+        similar.attempts.iter_mut().for_each(|used| used.weight /= taken);
+        similar.shares.iter_mut().for_each(|(_, share)| *share /= taken);
+        similar.fitted_shares.iter_mut().for_each(|(_, share)| *share /= fitted);
+        similar.default_share /= taken;
         similar
     }
 
@@ -117,27 +144,56 @@ impl<'h> SimilarAttempts<'h> {
         self.unknown_share < 1.0
     }
 
-    /// Adds the attempts of one rung. Returns the weight of its uncensored attempts by age.
-    fn add_rung(&mut self, view: HistoryView<'h>, key: &Key, rung: Rung) -> f64 {
-        let HistoryView { history, scope } = view;
-        let mut known = self.add_list(key, rung, |rung| view.on_rung(rung, key));
-        if scope == TrustScope::All && rung >= Rung::Package {
-            known += self.add_list(key, rung, |rung| history.similar_on_rung(rung, key, false));
-        }
-        known
+    /// Lowers the weight of the default, and returns the total weight after that: of all attempts, and of the uncensored ones.
+    ///
+    /// The default is a guess, so its weight is multiplied by the unknown share a second time: it is two fifths after one attempt, and a
+    /// fifteenth after ten, of what it would be otherwise.
+    fn lower_default(&mut self) -> [f64; 2] {
+        let unknown = self.unknown_share;
+        [&mut self.default_share, &mut self.fitted_left].map(|left| {
+            let before = *left;
+            *left *= unknown;
+            1.0 - before + *left
+        })
     }
 
-    /// Adds the attempts of one list that narrower rungs have not added yet. `list` returns the attempts of a rung, newest first. Returns
-    /// the weight of the uncensored ones by age.
+    /// Adds the attempts of one rung. Returns the weight of its uncensored attempts.
+    fn add_rung(&mut self, view: HistoryView<'h>, key: &Key, rung: Rung, half: f64) -> f64 {
+        let HistoryView { history, scope } = view;
+        let first = self.attempts.len();
+        let mut weight = RungWeight::default();
+        self.add_list(key, rung, |rung| view.on_rung(rung, key), &mut weight);
+        if scope == TrustScope::All && rung >= Rung::Package {
+            self.add_list(key, rung, |rung| history.similar_on_rung(rung, key, false), &mut weight);
+        }
+        if weight.total_weight <= 0.0 {
+            return 0.0;
+        }
+        let share = credibility_weight(self.default_share, weight.total_weight, half);
+        for used in self.attempts.iter_mut().skip(first) {
+            used.weight = share * used.freshness / weight.with_distance;
+        }
+        self.shares.push((rung, share));
+        self.default_share -= share;
+        if weight.uncensored > 0.0 {
+            let fitted = credibility_weight(self.fitted_left, weight.uncensored, half);
+            self.fitted_shares.push((rung, fitted));
+            self.fitted_left -= fitted;
+        }
+        weight.uncensored
+    }
+
+    /// Adds the attempts of one list that narrower rungs have not added yet. `list` returns the attempts of a rung, newest first.
     fn add_list<I: Iterator<Item = &'h RungObservation>>(
         &mut self,
         key: &Key,
         rung: Rung,
         list: impl Fn(Rung) -> I,
-    ) -> f64 {
+        weight: &mut RungWeight,
+    ) {
         let input = key.hints.input_bytes.filter(|bytes| *bytes > 0 && rung.is_of_build());
         let input = input.map(|bytes| Bytes(bytes).as_f64().log2());
-        let (mut age, mut known) = (1.0, 0.0);
+        let mut fresh = 1.0;
         // all lists are in the same order, and a wider list contains the attempts of narrower ones from the same time: walking the lists
         // side by side finds attempts that were counted already, without comparing all of them
         let mut inside: Vec<_> = self.counted_narrower(rung).map(|inner| list(inner).peekable()).collect();
@@ -148,79 +204,24 @@ impl<'h> SimilarAttempts<'h> {
             !counted && !observation.need.is_nan() && !same_package()
         });
         for observation in here {
-            let freshness = age * input.map_or(1.0, |asked| nearness(asked, observation));
+            let near = fresh * input.map_or(1.0, |asked| nearness(asked, observation));
+            weight.total_weight += fresh;
+            weight.with_distance += near;
             let need = f64::from(observation.need);
-            self.attempts.push(WeightedAttempt {
-                observation,
-                rung,
-                age,
-                freshness,
-                weight: 0.0,
-                pooled: 0.0,
-                need,
-            });
+            self.attempts.push(WeightedAttempt { observation, rung, freshness: near, weight: 0.0, need });
             if !observation.censored {
-                known += age;
-                age *= AGE_DECAY;
+                weight.uncensored += fresh;
+                fresh *= AGE_DECAY;
             }
         }
-        known
-    }
-
-    /// These attempts as if those that needed less than [`IDLE_BELOW`] had never been: they did next to nothing, and show nothing about what
-    /// the others need. `None` if there are none, and if the package is not known.
-    pub(super) fn without_idle(&self) -> Option<Self> {
-        let [median] = self.fitted_quantiles([0.5], |used| used.weight)?;
-        let least = median - IDLE_BELOW;
-        let is_low = |used: &WeightedAttempt<'_>| !used.observation.censored && used.need < least;
-        if !self.knows_package() || !self.attempts.iter().any(is_low) {
-            return None;
-        }
-        let mut others = self.clone();
-        // attempts before a low one in their list become newer by one
-        let mut newer = 1.0;
-        others.attempts.retain_mut(|used| {
-            if used.age >= 1.0 {
-                newer = 1.0;
-            }
-            if is_low(used) {
-                newer /= AGE_DECAY;
-                return false;
-            }
-            (used.age, used.freshness) = (used.age * newer, used.freshness * newer);
-            true
-        });
-        others.weigh();
-        Some(others)
     }
 
     /// The rungs with attempts that are counted already and that the list of `rung` contains.
     fn counted_narrower(&self, rung: Rung) -> impl Iterator<Item = Rung> {
         // the rung of one build system is skipped if its builds are of too few packages, so its attempts are not counted yet
-        let by_build_system = self.attempts.iter().any(|used| used.rung == Rung::BuildSystem);
+        let by_build_system = self.shares.iter().any(|(counted, _)| *counted == Rung::BuildSystem);
         let counted = move |inner: &Rung| *inner != Rung::BuildSystem || by_build_system;
         narrower_lists(rung).iter().copied().filter(counted)
-    }
-
-    /// The needs, as logarithms to base 2, below which these shares of the uncensored attempts are; `None` if there are none.
-    pub(super) fn fitted_quantiles<const N: usize>(
-        &self,
-        shares: [f64; N],
-        weight: impl Fn(&WeightedAttempt<'_>) -> f64,
-    ) -> Option<[f64; N]> {
-        let fitted = self.attempts.iter().filter(|used| !used.observation.censored);
-        let mut needs: Vec<(f64, f64)> = fitted.map(|used| (used.need, weight(used))).collect();
-        needs.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        let all: f64 = needs.iter().map(|(_, weight)| weight).sum();
-        let (highest, _) = needs.last()?;
-        Some(shares.map(|share| {
-            let mut covered = 0.0;
-            let at = needs.iter().find(|(_, weight)| {
-                covered += weight;
-                covered >= all * share
-            });
-            at.map_or(*highest, |(need, _)| *need)
-        }))
     }
 
     /// Number of uncensored attempts over all rungs.

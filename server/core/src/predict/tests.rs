@@ -6,7 +6,6 @@ mod drift;
 mod first;
 mod incomplete;
 mod parts;
-mod shares;
 mod trust;
 
 use plimsoll_proto::reasons::SizeBound;
@@ -60,7 +59,7 @@ fn a_number_says_whether_all_its_attempts_are_of_its_rung() {
     // one of the key itself, which memory stopped, is among those of its package
     let inside = history((0..9).map(|n| {
         if n == 0 {
-            return stopped(n, "1", 150);
+            return stopped(n, "1", 300);
         }
         let mut summary = built(n, "1", 300, 2);
         (summary.key.compiler, summary.key.variants) = (format!("c{n}"), format!("+v{n}"));
