@@ -161,13 +161,17 @@ mod tests {
             ("team/x", "z", ["team/x", "team/x/sub", "grp/apple", ""]),
             ("z", "grp/app", ["z", "z/sub", "grp/apple", ""]),
         ] {
-            begin_rename(&store, &rename(from, to)).await.unwrap();
+            let of_the_same = begin_rename(&store, &rename(from, to)).await.unwrap();
+            assert_eq!(of_the_same, 0, "the one before had other names");
             assert_eq!(projects(&store).await, (expected.map(str::to_owned).to_vec(), true));
         }
         assert_eq!(finish_rename(&store).await.unwrap(), 2);
         let back = ["grp/app", "grp/app/sub", "grp/apple", ""].map(str::to_owned).to_vec();
         assert_eq!(projects(&store).await, (back, true));
         assert_eq!(finish_rename(&store).await.unwrap(), 0, "it is done");
+        for attempts in [0, 2] {
+            assert_eq!(begin_rename(&store, &rename("grp/app", "q")).await.unwrap(), attempts, "repeated");
+        }
     }
 
     #[test]

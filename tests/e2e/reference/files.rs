@@ -40,7 +40,7 @@ fn described(title: &str) -> Described {
     Described { keys, example: example.split("```").next().unwrap().to_owned() }
 }
 
-/// The tables of a file that are like the one with this heading: `bounds` is one table wherever it stands.
+/// The tables of a file that are like the one with this heading: `bounds` is one table in each place.
 fn tables<'v>(file: &'v mut Value, heading: &str) -> Vec<&'v mut Table> {
     let is_like = |path: &str| match heading.strip_suffix(".NAME") {
         Some(above) => path.rsplit_once('.').is_some_and(|(before, _)| before == above),

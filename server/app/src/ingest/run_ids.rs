@@ -179,6 +179,8 @@ mod tests {
         assert!(keeps_its_id(&mut worker, "second").await.is_err(), "a run of its own project");
         worker.sessions.remove(&fixture::attempt("h:7").id);
         assert_eq!(id(&mut worker, run("job", "b/ours")).await, "h:7.2", "the other run is gone");
+        worker.sessions.remove(&fixture::attempt("h:7.2").id);
+        assert_eq!(keeps_its_id(&mut worker, "raw").await.unwrap(), "h:7.3", "the one between is gone, too");
         // one that proves the job has its id
         let mut proven = run("proven", "b/ours");
         proven.opening.proven = true;

@@ -1,4 +1,4 @@
-//! What stands at the front: `GET /v1/allocation` as fast as it goes, over a million summaries.
+//! What clients ask most: `GET /v1/allocation` as fast as it goes, over a million summaries.
 //!
 //! The same with wrk, while this runs and says where: `wrk -t2 -c64 -d10s 'http://ADDRESS/v1/allocation?spec=...'`. A word `specs=FILE` takes
 //! the specs from a file, one a line, instead of made-up ones.

@@ -104,7 +104,7 @@ pub(super) enum RewrittenPages {
 }
 
 /// The pages that the lost bytes `gap` of segment `number` may have written. If they were one message, its header shows its page: its length
-/// must be right, or its segment number and the form of its body, so that a wrong byte in the header costs no other page.
+/// must be right, or its segment number and the form of its body, so that a wrong byte in the header seldom costs other pages.
 pub(super) fn rewritten_by(segment: &[u8], gap: Range<usize>, number: u64) -> RewrittenPages {
     let header = || {
         let mut cursor = LogCursor { bytes: segment, position: gap.start.checked_add(KIND_AT)? };
