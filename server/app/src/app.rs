@@ -71,8 +71,6 @@ pub struct App {
     guard: Guard,
     /// Keeps other servers out of the data directory if the store is in a database.
     dir_lock: Option<File>,
-    /// Answers until the server serves, if the store is in a database.
-    standby: Option<Standby>,
 }
 
 /// Secrets that the access file does not contain. They are read once, when the server starts.
@@ -177,6 +175,10 @@ impl App {
         let found = StoredHook::read_all(&store).await.context("the store: cannot read the job hooks")?;
         let verdicts = Verdicts::new(ingest.clone(), Arc::new(config.private.clone()));
         let (hooks, follower) = Hooks::new(ingest.clone(), verdicts.clone(), gitlab, found);
+        // now, and not when it serves: a client that connects once its addresses are logged must not meet the standby
+        if let Some(standby) = standby {
+            standby.end().await;
+        }
         Ok(Some(Self {
             config,
             listeners,
@@ -197,7 +199,6 @@ impl App {
             follower: Some(follower),
             guard,
             dir_lock,
-            standby,
         }))
     }
 
@@ -213,11 +214,8 @@ impl App {
     /// two more seconds for closing the store.
     /// Errors: A task failed or ended by itself, or a step of the drain did not finish in time; the text names it. Nothing that was
     /// acknowledged is lost.
-    pub async fn run(mut self, agents: Handle, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+    pub async fn run(self, agents: Handle, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let limit = self.config.drain_timeout;
-        if let Some(standby) = self.standby.take() {
-            standby.end().await;
-        }
         let mut running = RunningServer::start(self, agents);
         let trouble = tokio::select! {
             biased;

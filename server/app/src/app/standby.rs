@@ -93,7 +93,7 @@ impl Standby {
         self.reason.send_replace(OPENING.to_owned());
     }
 
-    /// Ends the answers, so that the server can serve.
+    /// Ends the answers. Who connects then waits until the server serves.
     pub(super) async fn end(self) {
         self.stopping.cancel();
         self.tasks.close();

@@ -3,7 +3,13 @@
 use std::time::Duration;
 
 use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient, stats_client::StatsClient};
-use tokio::{net::TcpStream, sync::oneshot};
+use plimsoll_support::postgres::PostgresServer;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    sync::oneshot,
+    time::timeout,
+};
 use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tonic::{
@@ -140,4 +146,24 @@ async fn a_server_that_is_stopped_before_it_serves_leaves_its_store_to_the_next(
     assert!(App::build(config(&dir), &stop).await.unwrap().is_none());
     let opens = async || App::build(config(&dir), &CancellationToken::new()).await.is_ok();
     eventually("the store is free", opens, |opens| *opens).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_connects_to_a_built_server_is_served() {
+    let Some(database) = PostgresServer::shared() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let store_url = Some(database.url(&database.new_database()).parse().unwrap());
+    let app = built(Config { store_url, ..config(&dir) }).await;
+    let mut client = TcpStream::connect(app.addresses().unwrap().http).await.unwrap();
+    client.write_all(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    let mut answer = [0; 12];
+    let standby = timeout(Duration::from_millis(200), client.read_exact(&mut answer)).await;
+    assert!(standby.is_err(), "{}", answer.escape_ascii());
+    let stop = CancellationToken::new();
+    let run = app.run(Handle::current(), stop.clone().cancelled_owned());
+    let running = AbortOnDropHandle::new(TaskTracker::new().spawn(run));
+    client.read_exact(&mut answer).await.unwrap();
+    assert_eq!(answer.escape_ascii().to_string(), "HTTP/1.1 200");
+    stop.cancel();
+    running.await.unwrap().unwrap();
 }
