@@ -153,31 +153,3 @@ async fn a_crowd_shuts_out_no_probe_hook_or_close() {
     assert!(counted(&site.server, "plimsoll_access_exceeded_total{kind=\"waits\"}") > 0.0);
     assert!(counted(&site.server, "plimsoll_http_connections_replaced_total") > 0.0);
 }
-
-#[tokio::test]
-async fn a_job_that_leaves_holds_no_pool() {
-    let issuer = Issuer::start().unwrap();
-    let access = AccessFile::default().issuer(&issuer.url, GRANTS).token("copr", &["caller"], "");
-    let pools = format!("{POOLS}[tickets]\nstart_within = \"1s\"\n");
-    let site = Site::start_with(&[("--access-file", access.text()), ("--pools-file", &pools)], &[]).unwrap();
-    let crowd = Crowd { server: site.server.http, open: Vec::new() };
-    let job = issuer.token(7, json!({"ref_protected": "false"}));
-    let state = async |token: &str, number: u32| {
-        crowd.answer(&call(token, "collectTicket", &format!("<int>{number}</int>"))).await
-    };
-    let mut taken = Vec::new();
-    for _ in 0..8 {
-        taken.push(crowd.take(&job, "x").await);
-        state(&job, taken[taken.len() - 1]).await;
-    }
-    // static tokens keep what they have collected, until they close it
-    let honest = crowd.take("copr", "x").await;
-    let ready = |answer: &String| answer.contains("<string>p</string>");
-    eventually("a place is free", async || state("copr", honest).await, ready).await;
-    let ended = async || state(&job, taken[0]).await;
-    eventually("the job's ticket has ended", ended, |answer| {
-        answer.contains("<name>closed</name><value><boolean>1</boolean>")
-    })
-    .await;
-    assert!(state("copr", honest).await.contains("<name>closed</name><value><boolean>0</boolean>"));
-}

@@ -124,6 +124,15 @@ fn what_works_on_files_refuses_a_store_in_a_database_and_no_password_is_shown() 
     let compacted = Server::call_on(&data, &[&url[..], &["compact"]].concat());
     assert_ne!(compacted.code, Some(0));
     assert_has(&compacted.stderr, ["store_url is set"]);
+    for (words, option) in [
+        ("verify --in-place", "--in-place"),
+        ("backup - --scratch x", "--scratch"),
+        ("export - --scratch x", "--scratch"),
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let refused = Server::call_on(&data, &[&url[..], &words].concat()).printed();
+        assert_has(&refused, [format!("{option} is for a store in files")]);
+    }
     drop(Server::start(Programs::for_tests(), &data).unwrap());
     let both = Server::call_on(&data, &url);
     assert_has(&both.stderr, ["holds a store, which would not be read"]);

@@ -272,24 +272,6 @@ fn every_overlay_holds_what_it_promises() {
 }
 
 #[test]
-fn each_probe_speaks_tls_where_access_is_in_force() {
-    for overlay in ["access", "webhook-access"] {
-        let Some(all) = rendered(overlay) else { return };
-        let probes = (all.matches("scheme: HTTPS").count(), all.matches("grpc:\n").count());
-        assert_eq!(probes, (3, 0), "{overlay}");
-    }
-}
-
-#[test]
-fn the_certificate_that_is_renewed_is_not_the_one_that_the_api_server_trusts() {
-    let Some(all) = rendered("webhook") else { return };
-    let leaf = all.split("---\n").find(|object| {
-        object.contains("kind: Certificate\n") && object.contains("secretName: plimsoll-webhook\n")
-    });
-    assert!(leaf.unwrap().contains("name: plimsoll-webhook-ca\n"), "{leaf:?}");
-}
-
-#[test]
 fn webhook_and_access_use_one_secret() {
     let Some(all) = rendered("webhook-access") else { return };
     let secret =
@@ -298,18 +280,6 @@ fn webhook_and_access_use_one_secret() {
     assert_has(&all, [format!("path: /admit/{secret}\n"), format!("stringData:\n  secret: {secret}\n")]);
     // the server refuses what stands there until a secret is written there
     assert!(secret.bytes().any(|byte| byte.is_ascii_uppercase()), "{secret}");
-}
-
-#[test]
-fn no_instance_of_the_agent_keeps_its_spool_where_another_does() {
-    let unit = fs::read_to_string(repository().join("deploy/systemd/plimsoll-attach@.service")).unwrap();
-    let value = |name: &str| unit.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned();
-    let directory = value("StateDirectory=");
-    assert!(
-        directory.ends_with("/%i"),
-        "with DynamicUser each instance would take it from the last: {directory}"
-    );
-    assert_eq!(value("Environment=PLIMSOLL_SPOOL_DIR="), format!("%S/{directory}"));
 }
 
 #[test]
@@ -354,14 +324,4 @@ fn the_settings_of_the_deployment_are_settings_of_the_server() {
         let setting = name.to_ascii_lowercase();
         assert!(known.contains(&format!("{setting} ")), "PLIMSOLL_{name} is not a setting");
     }
-}
-
-#[test]
-fn whether_plain_text_will_do_says_a_file_that_can_be_changed_and_not_the_image() {
-    // a variable wins over the file that is mounted, which could then not ask for TLS
-    let image = fs::read_to_string(repository().join("deploy/release/server.Containerfile")).unwrap();
-    let instructions = image.lines().filter(|line| !line.starts_with('#'));
-    assert!(!instructions.collect::<String>().contains("PLAIN_TEXT"));
-    let settings = fs::read_to_string(repository().join("deploy/kubernetes/base/plimsoll.toml")).unwrap();
-    assert!(settings.contains("plain_text = \"on\""));
 }

@@ -1,16 +1,13 @@
-//! A store moved from files into a real PostgreSQL, and back: `backup`, `restore`, `export`, `verify` and `doctor` with `store_url`.
+//! A store moved from files into a real PostgreSQL, and back: `backup`, `restore`, `export`, `verify` and `import` with `store_url`.
 
 use std::{
     fs,
-    io::Write as _,
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    process::Stdio,
 };
 
 use plimsoll_proto::v1 as pb;
 use plimsoll_support::postgres::PostgresServer;
-use plimsoll_tests::{Programs, Sender, Server, assert_has, batch, eventually, hello};
+use plimsoll_tests::{Programs, Sender, Server, batch, hello};
 
 fn done(words: &[&str]) -> String {
     Server::call(words).done()
@@ -134,132 +131,4 @@ async fn history_is_imported_into_a_database_that_no_server_has_open() {
     let (status, refused) = shown(&import);
     assert!(status == Some(1) && refused.contains("stop all servers of this store"), "{refused}");
     assert_eq!(server.get("/readyz").unwrap().0, 200, "its server goes on");
-}
-
-/// A backup of a small store in files.
-async fn small_backup(files: &Files) -> String {
-    let data = files.name("small");
-    let server = Server::start(Programs::for_tests(), Path::new(&data)).unwrap();
-    Sender::delivered(&server.url(), ("ended", "zlib"), 50, Some(0)).await.unwrap();
-    assert!(server.stop().unwrap().success());
-    let backup = files.name("small.backup");
-    done(&["--data-dir", &data, "backup", &backup]);
-    backup
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_restore_that_is_killed_or_cut_short_leaves_nothing_and_the_next_one_works() {
-    let Some(database) = PostgresServer::shared() else { return };
-    let name = database.new_database();
-    let url = database.url(&name);
-    let files = Files(tempfile::tempdir().unwrap());
-    let backup = small_backup(&files).await;
-    let bytes = fs::read(&backup).unwrap();
-    let half = bytes.get(..bytes.len() - 5).unwrap();
-
-    let mut restore = Server::program();
-    let mut restore =
-        restore.args(["--store-url", &url, "restore", "-"]).stdin(Stdio::piped()).spawn().unwrap();
-    let mut input = restore.stdin.take().unwrap();
-    input.write_all(half).unwrap();
-    let copying = async || {
-        let of_this = "FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'COPY%'";
-        database.sql(&name, &format!("SELECT count(*) {of_this}"))
-    };
-    eventually("the restore writes", copying, |count| count == "1").await;
-    restore.kill().unwrap();
-    restore.wait().unwrap();
-    eventually("its session ends", copying, |count| count == "0").await;
-    assert_eq!(database.sql(&name, "SELECT to_regnamespace('plimsoll') IS NULL"), "t", "after a kill");
-
-    let cut = files.name("cut.backup");
-    fs::write(&cut, half).unwrap();
-    let (status, text) = shown(&["--store-url", &url, "restore", &cut]);
-    assert!(status == Some(1) && text.contains("it was cut short"), "{text}");
-    let (status, text) = shown(&["--store-url", &url, "verify"]);
-    assert!(status == Some(1) && text.contains("has no store"), "{text}");
-    done(&["--store-url", &url, "restore", &backup]);
-    assert!(done(&["--store-url", &url, "verify"]).contains("1 attempt that ended"));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn verify_names_the_damaged_rows_of_a_database_and_options_of_files_are_refused() {
-    let Some(database) = PostgresServer::shared() else { return };
-    let name = database.new_database();
-    let url = database.url(&name);
-    let files = Files(tempfile::tempdir().unwrap());
-    done(&["--store-url", &url, "restore", &small_backup(&files).await]);
-    database
-        .sql(&name, "UPDATE plimsoll.entry SET v = substr(v, 1, length(v) / 2) WHERE k >= 's' AND k < 't'");
-    database.sql(&name, "INSERT INTO plimsoll.entry VALUES ('xjob\\000\\000', 1, 'v')");
-    let (status, text) = shown(&["--store-url", &url, "verify"]);
-    assert_eq!(status, Some(3), "{text}");
-    assert_has(&text, ["sended", "xjob", "is of a kind that is not known", "2 records damaged"]);
-    for (words, option) in [
-        (vec!["verify", "--in-place"], "--in-place"),
-        (vec!["backup", "-", "--scratch", "x"], "--scratch"),
-        (vec!["export", "-", "--scratch", "x"], "--scratch"),
-    ] {
-        let (status, text) = shown(&[&["--store-url", &url], &words[..]].concat());
-        assert!(status == Some(1) && text.contains(&format!("{option} is for a store in files")), "{text}");
-    }
-}
-
-/// A PostgreSQL that asks one role, `strict`, for a password.
-fn strict_server() -> Option<PostgresServer> {
-    PostgresServer::start(|folder| {
-        let rules = "host all strict 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n";
-        fs::write(folder.join("hba"), rules).unwrap();
-        fs::set_permissions(folder.join("hba"), fs::Permissions::from_mode(0o600)).unwrap();
-        vec![format!("hba_file={}", folder.join("hba").display())]
-    })
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn no_command_shows_a_password_and_doctor_says_what_the_database_lacks() {
-    let Some(database) = strict_server() else { return };
-    database.sql("postgres", "CREATE ROLE strict LOGIN PASSWORD 'right-s3cret'");
-    let files = Files(tempfile::tempdir().unwrap());
-    let (right, wrong) = (files.name("right"), files.name("wrong"));
-    fs::write(&right, "right-s3cret\n").unwrap();
-    fs::write(&wrong, "wrong-s3cret\n").unwrap();
-    let url = database.url("postgres").replace("plimsoll@", "strict@");
-    let data = files.name("data");
-    let free = [
-        "--grpc-listen",
-        "127.0.0.1:0",
-        "--http-listen",
-        "127.0.0.1:0",
-        "--data-dir",
-        &data,
-        "--store-url",
-        &url,
-    ];
-    let with = |password: &str, words: &[&str]| {
-        shown(&[&free[..], &["--store-password-file", password], words].concat())
-    };
-    let archive = small_backup(&files).await;
-    let commands: [&[&str]; 5] =
-        [&["backup", "-"], &["export", "-"], &["verify"], &["restore", &archive], &["doctor"]];
-    for words in commands {
-        for password in [&wrong, &right] {
-            let (status, text) = with(password, words);
-            assert!(status == Some(1) && !text.contains("s3cret"), "{words:?}: {text}");
-            assert!(password == &right || text.contains("store_password_file"), "{words:?}: {text}");
-        }
-    }
-    let doctor = || with(&right, &["doctor", "--output", "json"]).1;
-    let lacks = doctor();
-    assert!(lacks.contains("GRANT CREATE ON DATABASE postgres TO .."), "{lacks}");
-    database.sql("postgres", "GRANT CREATE ON DATABASE postgres TO strict");
-    let empty = doctor();
-    assert!(
-        empty.contains("has no store yet") && empty.contains("the user may do what a server needs"),
-        "{empty}"
-    );
-    assert!(empty.contains("commits wait for no standby") && empty.contains("PostgreSQL 1"), "{empty}");
-    assert!(empty.contains("those of other users are not shown"), "{empty}");
-    database.sql("postgres", "CREATE SCHEMA plimsoll; CREATE TABLE plimsoll.identity (schema_step int); GRANT USAGE ON SCHEMA plimsoll TO strict");
-    let tables = doctor();
-    assert!(tables.contains("GRANT INSERT ON TABLE plimsoll.identity TO .."), "{tables}");
 }

@@ -68,33 +68,3 @@ fn the_commit_comes_from_the_variable_or_from_the_clone_or_is_not_known() {
     assert_eq!(watched, [".git/logs/HEAD"]);
     assert_eq!(script.run(dir.path(), "debug", None), [always, unknown].concat());
 }
-
-#[test]
-fn every_crate_comes_with_the_same_licence() {
-    let manifest = fs::read_to_string(repository().join("Cargo.toml")).unwrap();
-    assert!(manifest.contains("license = \"Apache-2.0\""));
-    let members = manifest.lines().find_map(|line| line.strip_prefix("members = ")).unwrap();
-    let first = fs::read_to_string(repository().join("proto/LICENSE")).unwrap();
-    assert!(first.contains("Apache License") && first.contains("Version 2.0"));
-    for member in members.split('"').skip(1).step_by(2) {
-        let licence = fs::read_to_string(repository().join(member).join("LICENSE")).unwrap_or_default();
-        assert!(licence == first, "{member}/LICENSE");
-    }
-}
-
-#[test]
-fn an_image_holds_what_the_script_put_there_and_runs_as_a_number_that_is_not_root() {
-    for name in ["agent", "server"] {
-        let file = repository().join(format!("deploy/release/{name}.Containerfile"));
-        let text = fs::read_to_string(file).unwrap();
-        let words = |instruction: &str| -> Vec<&str> {
-            text.lines().filter_map(|line| line.strip_prefix(instruction)).collect()
-        };
-        assert_eq!(
-            (words("FROM "), words("RUN "), words("ADD ")),
-            (vec!["scratch"], vec![], vec![]),
-            "{name}"
-        );
-        assert_eq!(words("USER "), ["65532:65532"], "{name}");
-    }
-}

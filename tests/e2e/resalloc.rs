@@ -10,21 +10,21 @@ use std::{
 
 use plimsoll_tests::{Server, Site, allow_open_files, waits};
 
-use crate::{tenants::two_tenants, tools::has_python};
+use crate::tools::has_python;
 
 const POOLS: &str =
     "[[pool]]\nname = \"p\"\nat_once = 1\ntags = [\"x\", \"copr_builder\"]\n[tickets]\neach_owner = 1\n";
 
-/// What a script prints for which `p` is the server at this path, `state(ticket)` what `collectTicket` answers as four letters, and
-/// `to(user)` the server for the caller with this token.
+/// What a script prints for which `connect()` connects to the server at this path, `p` is connected, and `state(ticket)` is what `collectTicket` answers
+/// as four letters.
 fn python(server: &Server, path: &str, script: &str) -> String {
     let http = server.http;
     let head = format!(
         r#"
 import threading, xmlrpc.client as rpc
-def to(token): return rpc.ServerProxy("http://" + (token and "user:" + token + "@") + "{http}{path}", allow_none=True)
-p = to("")
-def state(ticket, p=p):
+def connect(): return rpc.ServerProxy("http://{http}{path}", allow_none=True)
+p = connect()
+def state(ticket):
     answer = p.collectTicket(ticket)
     return "".join({{True: "y", False: "n", None: "-"}}[answer[name]] for name in ("ready", "closed", "failed")) + str(answer["output"])
 def refused(call):
@@ -48,7 +48,7 @@ fn tickets_of_resallocs_client_go_on_after_a_kill_and_their_numbers_never_come_a
 first, second = p.takeTicket(["x", "copr_builder"], "ann/p--bob"), p.takeTicket(["x"])
 print(first, second, p.takeTicket(["moon"]), state(first), state(str(second)), state(3), state(4))
 waited = []
-waits = threading.Thread(target=lambda: waited.append(to("").waitTicket(str(second))))
+waits = threading.Thread(target=lambda: waited.append(connect().waitTicket(str(second))))
 waits.start()
 print(p.closeTicket(first), state(first))
 waits.join()
@@ -171,26 +171,6 @@ print(upstream.openTickets(), "open upstream")
     let printed = python(&site.server, "", &script);
     upstream.kill().and_then(|()| upstream.wait()).unwrap();
     assert_eq!(printed, "2 True True\n[] open upstream\n");
-}
-
-#[test]
-fn the_password_in_the_address_is_the_token_and_another_callers_number_is_no_ticket() {
-    if !has_python() {
-        return;
-    }
-    let access = two_tenants();
-    let files = [("--pools-file", POOLS), ("--access-file", access.text())];
-    let site = Site::start_with(&files, &[]).unwrap();
-    let script = r#"
-runner, other = to("runner-secret"), to("other-secret")
-ticket = runner.takeTicket(["x"], "ann/p--bob")
-print(state(ticket, other), other.closeTicket(ticket), repr(other.waitTicket(ticket)), state(ticket, runner))
-print(state(other.takeTicket(["x"], "ann/p--bob"), other))
-print([refused(lambda: to(token).takeTicket(["x"])) for token in ("", "wrong", "reader-secret")])
-"#;
-    let printed = python(&site.server, "/", script);
-    let expected = "---None None '' ynnp\nnynNone\n[401, 401, 403]\n";
-    assert_eq!(printed, expected, "the other caller has no grant for the project of this sandbox");
 }
 
 #[test]

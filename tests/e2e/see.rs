@@ -137,27 +137,6 @@ async fn an_attempt_of_a_named_host_is_found_by_the_number_of_its_job() {
     assert_eq!(site.agent.json(&["show", "201"])["summary"]["attempt"], "201");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_question_that_makes_no_sense_is_refused_and_one_without_an_answer_is_no_failure() {
-    let site = some_attempts().await;
-    let nothing = output_of(&site, "stats --package zlob");
-    assert!(nothing.starts_with("no attempts match: package zlob\n"), "{nothing}");
-    assert!(
-        output_of(&site, "attempts --since 2020-01-01 --until 2020-01-02").starts_with("no attempts match")
-    );
-    assert!(output_of(&site, "attempts --until 1970-01-02").contains("until 1970-01-02 00:00 UTC"));
-    for (words, reason) in [
-        ("stats --since 2099-01-01", "in the future"),
-        ("stats --since 1d --until 2d", "not before --until"),
-        ("stats --since 90000000000000000000d", "invalid value"),
-        ("stats --by moon", "label=NAME"),
-        ("attempts --limit 0", "1..=10000"),
-        ("show a1 --samples 20001", "20000"),
-    ] {
-        assert!(refused(&site, words).contains(reason), "{words}");
-    }
-}
-
 /// The next line of JSON that `watch` writes.
 fn next(lines: &mut impl Iterator<Item = std::io::Result<String>>) -> serde_json::Value {
     serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap()

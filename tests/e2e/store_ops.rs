@@ -48,30 +48,6 @@ async fn a_backup_of_a_serving_server_restores_what_was_acknowledged_before_it()
     assert_eq!(stream.exchange(hello("running", "zlib")).await.unwrap(), 30);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_compacted_store_and_one_from_a_backup_at_rest_show_the_same() {
-    let dir = tempfile::tempdir().unwrap();
-    let data = dir.path().join("data");
-    let server = Server::start(Programs::for_tests(), &data).unwrap();
-    end_one(&server, "ended").await;
-    let before = server.shown("ended").await.unwrap();
-    for words in [&["verify"][..], &["compact"], &["export", "-"]] {
-        let error = refused(&data, words);
-        assert!(error.contains(&server.pid().to_string()), "{words:?} names the server that runs: {error}");
-    }
-    assert!(server.stop().unwrap().success());
-    let file = dir.path().join("backup");
-    done(&data, &["backup", file.to_str().unwrap()]);
-    done(&data, &["compact"]);
-    done(&dir.path().join("restored"), &["restore", file.to_str().unwrap()]);
-    for data in [data, dir.path().join("restored")] {
-        assert!(done(&data, &["verify"]).contains("no damage found"));
-        let server = Server::start(Programs::for_tests(), &data).unwrap();
-        assert_eq!(server.shown("ended").await.unwrap(), before);
-        assert!(server.stop().unwrap().success());
-    }
-}
-
 #[test]
 fn a_backup_of_another_server_is_refused_and_nothing_is_left_of_it() {
     let dir = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ use plimsoll_tests::{AccessFile, Sender, Site, batch, finish, hello, http::beare
 use crate::access::tokens;
 
 /// Those of [`tokens`], and `other-secret`.
-pub(crate) fn two_tenants() -> AccessFile {
+fn two_tenants() -> AccessFile {
     tokens().named("other", "other-secret", &["reader", "caller"], "projects = [\"other/*\"]")
 }
 

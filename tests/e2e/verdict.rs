@@ -2,8 +2,8 @@
 
 use std::{io::Write as _, process::Stdio};
 
-use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
-use plimsoll_tests::{Programs, Sender, Server, finish, hello};
+use plimsoll_proto::v1 as pb;
+use plimsoll_tests::{Programs, Sender, Server, hello};
 use tonic::{Code, Status};
 
 /// Runs `plimsoll-server classify` over these lines; code, lines of the answer, complaints.
@@ -101,31 +101,6 @@ async fn the_same_failure_at_the_same_commit_ends_it_also_after_a_restart() {
     assert_eq!(again.signature_line, "x: fatal: the moon is full (pid 0)");
     assert_eq!(again.failure_line, "/builds/b/x: fatal: the moon is full (pid 99)", "as it was");
     assert!(first.cost_memory_gib_hours > 0.0);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_retry_that_passed_shows_in_the_statistics() {
-    let (_dir, server) = Server::fresh(&[]).unwrap();
-    failed(&server, "1", "").await;
-    ask(&server, "1", "fatal: the moon is full").await.unwrap();
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    let again = pb::Hello { retries: "1".into(), number: 2, ..opening("1b", "") };
-    stream.exchange(again).await.unwrap();
-    stream.exchange(finish("1b", 0, Some(0))).await.unwrap();
-    let mut client = StatsClient::connect(server.url()).await.unwrap();
-    let stats = client.get_stats(pb::GetStatsRequest::default()).await.unwrap().into_inner();
-    let [flaky] = &stats.flaky[..] else { panic!("{stats:?}") };
-    assert_eq!((flaky.key.as_str(), flaky.retried, flaky.passed), ("zlib", 1, 1));
-    assert_eq!(flaky.signature_line, "fatal: the moon is full");
-    let [failure] = &stats.failures[..] else { panic!("{stats:?}") };
-    assert_eq!((failure.failure_line.as_str(), failure.attempts), ("fatal: the moon is full", 1));
-    assert_eq!((failure.retried, failure.passed, failure.newest_attempt.as_str()), (1, 1, "1"));
-    let listed = client.list_attempts(pb::ListAttemptsRequest::default()).await.unwrap().into_inner();
-    let line = |id: &str| listed.attempts.iter().find(|one| one.attempt == id).unwrap().failure_line.clone();
-    assert_eq!([line("1"), line("1b")], ["fatal: the moon is full", ""]);
-    failed(&server, "2", "").await;
-    let verdict = ask(&server, "2", "fatal: the moon is full").await.unwrap();
-    assert_eq!((verdict.cause(), verdict.action()), (pb::Cause::Flaky, pb::Action::AsIs), "{verdict:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

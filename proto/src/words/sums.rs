@@ -176,11 +176,6 @@ pub fn mean_wall_ms(totals: &StatsTotals) -> Option<f64> {
     ratio(totals.wall_hours * 3_600_000.0, float(totals.attempts))
 }
 
-/// Number of attempts left out of the sums of requested memory, and of requested CPU: they were not measured, or requested nothing.
-pub fn not_in_asked(totals: &StatsTotals) -> [u64; 2] {
-    [totals.memory_not_measured + totals.memory_not_asked, totals.cpu_not_measured + totals.cpu_not_asked]
-}
-
 /// Words for the attempts that are left out of the sums; `None` if none are. A sum is not mentioned if nothing was requested at all.
 pub fn left_out_words(totals: &StatsTotals) -> Option<String> {
     let missing = [

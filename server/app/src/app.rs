@@ -176,9 +176,7 @@ impl App {
         let verdicts = Verdicts::new(ingest.clone(), Arc::new(config.private.clone()));
         let (hooks, follower) = Hooks::new(ingest.clone(), verdicts.clone(), gitlab, found);
         // now, and not when it serves: a client that connects once its addresses are logged must not meet the standby
-        if let Some(standby) = standby {
-            standby.end().await;
-        }
+        Standby::end(standby).await;
         Ok(Some(Self {
             config,
             listeners,

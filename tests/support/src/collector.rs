@@ -137,23 +137,7 @@ impl FakeCollector {
         faults: CollectorFaults,
         beside: impl FnOnce(CollectorServer<CollectorService>) -> Router,
     ) -> Self {
-        Self::serve_at("127.0.0.1:0", faults, beside).await
-    }
-
-    /// Starts one at an address at which none was before.
-    ///
-    /// # Panics
-    /// The address is taken.
-    pub async fn start_at(address: &str, faults: CollectorFaults) -> Self {
-        Self::serve_at(address, faults, |service| Server::builder().add_service(service)).await
-    }
-
-    async fn serve_at(
-        address: &str,
-        faults: CollectorFaults,
-        beside: impl FnOnce(CollectorServer<CollectorService>) -> Router,
-    ) -> Self {
-        let listener = TcpListener::bind(address).await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (tell, seen) = mpsc::channel(10_000);
         let state = Arc::new(Mutex::new(CollectorState { faults, ..CollectorState::default() }));

@@ -51,7 +51,6 @@ fn attempts_that_asked_for_nothing_are_counted_as_left_out() {
     let expected = "left out of the sums: 2 attempts without mean memory; \
                 left out of what was asked for: 3 attempts that asked for no memory";
     assert_eq!(left_out_words(&totals).as_deref(), Some(expected), "of CPU there is no sum");
-    assert_eq!(not_in_asked(&totals), [5, 9]);
 }
 
 #[test]

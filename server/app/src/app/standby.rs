@@ -94,11 +94,12 @@ impl Standby {
     }
 
     /// Ends the answers. Who connects then waits until the server serves.
-    pub(super) async fn end(self) {
-        self.stopping.cancel();
-        self.tasks.close();
+    pub(super) async fn end(standby: Option<Self>) {
+        let Some(standby) = standby else { return };
+        standby.stopping.cancel();
+        standby.tasks.close();
         // connections that are still open then are closed by their clients, or with the process
-        let _late = timeout(CLOSE_WITHIN, self.tasks.wait()).await;
+        let _late = timeout(CLOSE_WITHIN, standby.tasks.wait()).await;
     }
 }
 

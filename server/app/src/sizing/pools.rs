@@ -241,33 +241,6 @@ mod tests {
     const ONE: &str = "[[pool]]\nname = \"one\"\nmemory = \"4GiB\"\n";
 
     #[test]
-    fn a_changed_file_of_hosts_is_taken_over_and_a_wrong_one_is_not() {
-        let dir = tempfile::tempdir().unwrap();
-        let [path, list] = ["pools.toml", "hosts"].map(|name| dir.path().join(name));
-        fs::write(&path, "[[pool]]\nname = \"h\"\nhosts_file = \"hosts\"\n").unwrap();
-        let open = || PoolRegistry::open(Some(path.clone()), Arc::new(Metrics::new()));
-        let error = format!("{:#}", open().unwrap_err());
-        assert!(error.contains("line 3: pool h: hosts_file: ") && error.contains("/hosts"), "{error}");
-        fs::write(&list, "one\n").unwrap();
-        let pools = open().unwrap();
-        let hosts = || pools.now().pool("h").unwrap().hosts.names.join(" ");
-        fs::write(&list, "one\ntwo\n").unwrap();
-        pools.reload_if_changed(false);
-        assert_eq!(hosts(), "one two");
-        fs::write(&list, "").unwrap();
-        pools.reload_if_changed(false);
-        assert_eq!(
-            (hosts(), pools.0.metrics.pools_refused.get()),
-            ("one two".to_owned(), 1),
-            "no host is left"
-        );
-        // it is still watched
-        fs::write(&list, "three\n").unwrap();
-        pools.reload_if_changed(false);
-        assert_eq!((hosts(), pools.0.metrics.pools_refused.get()), ("three".to_owned(), 0));
-    }
-
-    #[test]
     fn a_pod_with_unknown_processors_is_sent_to_no_pool_if_pools_differ_in_them() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pools.toml");

@@ -1,6 +1,5 @@
 //! What an operator may expect of a file of pools.
 
-mod kinds;
 mod osbs;
 mod reading;
 

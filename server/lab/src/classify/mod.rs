@@ -12,8 +12,6 @@
 mod failure;
 mod judged;
 mod lines;
-#[cfg(test)]
-mod lost_say;
 
 pub use failure::Failure;
 pub use judged::{ClassifyTerms, JudgedLine, JudgedRoot, UnreadableLine, judge};

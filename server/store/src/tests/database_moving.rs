@@ -1,9 +1,6 @@
 //! A store moved into a database and back by backups: whole or not at all.
 
-use std::{
-    io::{self, Read},
-    time::Instant,
-};
+use std::io::{self, Read};
 
 use plimsoll_support::postgres::PostgresServer;
 use tokio::runtime::Builder;
@@ -298,40 +295,4 @@ fn a_view_is_one_moment_takes_no_commits_and_needs_a_store() {
         }
         assert_eq!(read, BATCH_OPERATIONS);
     });
-}
-
-/// Prints MB/s of keys and values: `cargo test --release -p plimsoll-store --lib -- --ignored --nocapture speed_of_moving`.
-#[test]
-#[ignore = "a measurement"]
-#[expect(clippy::cast_precision_loss, reason = "a measurement")]
-fn speed_of_moving() {
-    let server = PostgresServer::shared().unwrap();
-    for (bytes, count) in [(100, 1_000_000), (900, 300_000), (4000, 60_000)] {
-        let mut entries: Vec<_> = (1..=count).map(entry).collect();
-        let mut noise = 1_u64;
-        for value in entries.iter_mut().map(|entry| &mut entry.value.value) {
-            *value = std::iter::repeat_with(|| {
-                noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                (noise >> 60) as u8
-            })
-            .take(bytes)
-            .collect();
-        }
-        let payload: usize = entries.iter().map(|entry| entry.key.len() + entry.value.value.len()).sum();
-        let (archive, url) = (packed(entries), server.url(&server.new_database()));
-        let rate = |begin: Instant| payload as f64 / 1e6 / begin.elapsed().as_secs_f64();
-        let begin = Instant::now();
-        restore(archive.as_slice(), &url).unwrap();
-        let restored = rate(begin);
-        let begin = Instant::now();
-        assert!(backup(&url) == archive);
-        let saved = rate(begin);
-        let begin = Instant::now();
-        assert_eq!(check(&url).0.entries, count);
-        let verified = rate(begin);
-        println!(
-            "{count} entries of {bytes} bytes, {:.0} MB: restore {restored:.0} MB/s, backup {saved:.0} MB/s, verify {verified:.0} MB/s",
-            payload as f64 / 1e6
-        );
-    }
 }

@@ -13,7 +13,6 @@ mod database_refusal;
 mod database_replica;
 mod filled;
 pub(super) mod fixture;
-mod flipped;
 mod formats;
 mod full_disk;
 mod links;

@@ -1,4 +1,4 @@
-//! What a sealed sample takes on the disk: a promise on the series of real builds. `cargo bench --bench blocks` says more.
+//! What a sealed sample takes on the disk: a promise on the series of real builds.
 
 use std::io::Read as _;
 

@@ -1,4 +1,4 @@
-//! The directory of a server that works for long stays small. `cargo bench --bench disk` is the long form, with real builds.
+//! The directory of a server that works for long stays small.
 
 use std::collections::BTreeMap;
 

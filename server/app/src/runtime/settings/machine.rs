@@ -69,7 +69,7 @@ fn meminfo(root: &Path, field: &str) -> Option<u64> {
 /// and answers. Together with the next two constants it fits what a server used besides its history
 /// when it started to serve, measured on x86-64 with glibc: 103 MiB with a store of 61 MB, 147 MiB
 /// with 176 MB and 203 MiB with 588 MB (a million attempts). The engine sled alone took 58, 115 and
-/// 152 MiB of these (`cargo bench --bench open`).
+/// 152 MiB of these.
 const PROGRAM_BYTES: u64 = 64 << 20;
 /// The storage engine uses this multiple of its configured cache.
 const CACHE_MULTIPLE: u64 = 2;

@@ -56,7 +56,7 @@ pub(crate) const NO_TRACES: &str = "this program is built without traces; build 
 /// Default memory of a history of a million attempts, bytes. Measured on x86-64: 369 bytes for each
 /// attempt of a million attempts with 20,000 keys, by the estimate and by the kernel's count. With
 /// fewer attempts the keys weigh more: 446 bytes with 300,000 attempts, 600 with 100,000. A third
-/// is added for longer names (`cargo bench --bench open`).
+/// is added for longer names.
 const HISTORY_MEMORY: usize = 480 << 20;
 const MILLION: usize = 1_000_000;
 
