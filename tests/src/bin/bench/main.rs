@@ -2,8 +2,8 @@
 //! sync of the file system, Predict against an empty call, the agent beside an idle command. Medians of several rounds, turn
 //! about, so that noise hits both; loopback only; ends by itself.
 //!
-//! `cargo run --release --locked --bin bench -- [ingest] [disk] [predict] [rate] [history] [agent] [allocation]
-//! [waiting] [flood] [logs] [cluster]`; all of them without a word.
+//! `cargo run --release --locked --bin bench -- [ingest] [disk] [predict] [agent] [allocation] [waiting]
+//! [flood] [logs] [cluster]`; all of them without a word.
 
 #![expect(clippy::print_stdout, reason = "figures go to stdout")]
 #![expect(
@@ -19,11 +19,8 @@ mod cluster;
 mod disk;
 mod flood;
 mod front;
-mod history;
 mod ingest;
-mod light;
 mod logs;
-mod rate;
 mod waiting;
 
 use std::env;
@@ -55,9 +52,6 @@ async fn main() -> anyhow::Result<()> {
     if asked("predict") {
         asking::against_empty(&server, &bare).await?;
     }
-    if asked("rate") {
-        rate::at_a_fixed_rate(&server, &bare).await?;
-    }
     if asked("agent") {
         agent::beside_nothing(&programs, &server, dir.path())?;
     }
@@ -77,9 +71,6 @@ async fn main() -> anyhow::Result<()> {
     }
     if asked("flood") {
         flood::beside_good_clients(&programs, dir.path()).await?;
-    }
-    if asked("history") {
-        history::of_growing_size(&programs, &bare, dir.path()).await?;
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! Start and takeover with a million summaries, and the memory that they take beside a store in files.
 
 use std::{
-    fs,
+    fs::{self, File},
+    io::{BufWriter, Write as _},
     path::Path,
     process::{Command, Stdio},
     time::Instant,
@@ -13,7 +14,7 @@ use plimsoll_tests::{Programs, QUIET, Server, figures::Usage};
 use tokio::task::block_in_place;
 
 use super::takeover::until_ready;
-use crate::history::{import, write_rows};
+use crate::asking::package;
 
 const SUMMARIES: u64 = 1_000_000;
 
@@ -25,7 +26,7 @@ pub(super) async fn of_a_million(
 ) -> anyhow::Result<()> {
     let (data, rows, archive) = (dir.join("million"), dir.join("million.csv"), dir.join("million.backup"));
     write_rows(&rows, SUMMARIES)?;
-    import(programs, &data, &rows)?;
+    run(Command::new(&programs.server).arg("--data-dir").arg(&data).arg("import").arg(&rows))?;
     fs::remove_file(&rows)?;
     let (kept, url) = (SUMMARIES.to_string(), database.url(&database.new_database()));
     let resident_mib = |server: &Server| anyhow::Ok(Usage::of(server.pid())?.resident_kib / 1024);
@@ -66,4 +67,25 @@ fn run(program: &mut Command) -> anyhow::Result<()> {
     let ended = program.env_clear().stdout(Stdio::null()).output()?;
     ensure!(ended.status.success(), "{program:?}: {}", String::from_utf8_lossy(&ended.stderr));
     Ok(())
+}
+
+fn write_rows(path: &Path, size: u64) -> anyhow::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    writeln!(
+        file,
+        "attempt,package,version,arch,build_system,submitted_ms,wall_ms,peak_bytes,cpu_usec,build_jobs"
+    )?;
+    for n in 0..size {
+        let (mixed, wall) = (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40, 60_000 + n % 600_000);
+        writeln!(
+            file,
+            "row-{n},{},1.{},x86_64,cmake,{},{wall},{},{},4",
+            package(n),
+            mixed % 8,
+            1_780_000_000_000_u64 + n * 1000,
+            (mixed % 4000 + 100) << 20,
+            wall * 900,
+        )?;
+    }
+    Ok(file.flush()?)
 }
