@@ -2,7 +2,7 @@
 //! GitLab sends it with every hook; the body is less specific, because hooks of members, groups and
 //! projects have no `object_kind`.
 
-use plimsoll_core::domain::FieldViolation;
+use plimsoll_core::domain::{FieldViolation, ProjectRename};
 use serde_json::Value;
 
 use super::{ParsedHook, read_hook};
@@ -42,6 +42,24 @@ const OTHER_HOOKS: [(&str, &str, &str); 20] = [
     ("Project Hook", "", "project"),
 ];
 
+/// Events of system hooks after which paths of projects differ: `event_name`, and the fields with the former and the present path (GitLab,
+/// "System hooks").
+const RENAMES: [(&str, &str, &str); 4] = [
+    ("project_rename", "old_path_with_namespace", "path_with_namespace"),
+    ("project_transfer", "old_path_with_namespace", "path_with_namespace"),
+    ("group_rename", "old_full_path", "full_path"),
+    ("user_rename", "old_username", "username"),
+];
+
+/// The rename that a system hook names, if it does.
+fn rename_in(body: &[u8]) -> Option<ProjectRename> {
+    let body: Value = serde_json::from_slice(body).ok()?;
+    let text = |name: &str| body.get(name)?.as_str();
+    let event = text("event_name")?;
+    let (_, from, to) = RENAMES.into_iter().find(|(known, ..)| *known == event)?;
+    ProjectRename::new(text(from)?, text(to)?).ok()
+}
+
 /// Kind of a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HookEvent {
@@ -75,6 +93,9 @@ impl HookEvent {
     /// Parses the body; `instance` is the header [`INSTANCE_HEADER`].
     /// Errors: the body cannot be parsed.
     pub(crate) fn read(self, body: &[u8], instance: Option<&str>) -> Result<ParsedHook, HookFault> {
+        if let Some(rename) = (self == Self::System).then(|| rename_in(body)).flatten() {
+            return Ok(ParsedHook::Renamed(rename));
+        }
         if matches!(self, Self::Other(_)) {
             return Ok(ParsedHook::Other);
         }
@@ -133,6 +154,19 @@ mod tests {
             assert_eq!(HookEvent::of(Some(value)), event, "{value}");
         }
         assert_eq!(HookEvent::of(None), HookEvent::NotGitLab);
+        let moved = r#"{"event_name":"project_transfer","old_path_with_namespace":"a/b","path_with_namespace":"c/b"}"#;
+        let group = r#"{"event_name":"group_rename","old_full_path":"a","full_path":"c"}"#;
+        let unnamed = r#"{"event_name":"project_rename","path_with_namespace":"c/b"}"#;
+        for (event, body, is_rename) in [
+            (HookEvent::System, moved, true),
+            (HookEvent::System, group, true),
+            (HookEvent::System, unnamed, false),
+            (HookEvent::Other("project"), moved, false),
+            (HookEvent::Job, moved, false),
+        ] {
+            let read = event.read(body.as_bytes(), None);
+            assert_eq!(matches!(read, Ok(ParsedHook::Renamed(_))), is_rename, "{body}");
+        }
         for (event, body, counted) in [
             (HookEvent::System, r#"{"event_name":"user_create"}"#, "system"),
             (HookEvent::System, r#"{"object_kind":"push"}"#, "push"),

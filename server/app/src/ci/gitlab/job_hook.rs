@@ -4,7 +4,7 @@
 //! ended. Fields that are not needed are ignored. Unknown statuses and reasons are no errors,
 //! because a later GitLab may send them.
 
-use plimsoll_core::domain::{AttemptId, FieldViolation, JobStatus, ReportedOutcome, Reporter};
+use plimsoll_core::domain::{AttemptId, FieldViolation, JobStatus, ProjectRename, ReportedOutcome, Reporter};
 use plimsoll_proto::{job, limits, v1 as pb};
 use serde_json::{Map, Value};
 
@@ -32,6 +32,8 @@ const KEPT_BYTES: usize = 2 * limits::KEY_FIELD_BYTES;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ParsedHook {
+    /// A project, or a group of projects, has another path.
+    Renamed(ProjectRename),
     /// A job has ended.
     Ended(Box<EndedJob>),
     /// Another event, or a job that has not ended, or a job that was skipped.
