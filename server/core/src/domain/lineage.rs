@@ -208,9 +208,10 @@ impl History {
             if known.outcome == Outcome::Succeeded {
                 return None;
             }
+            // several may name the first attempt of a job: the newest counts
             let named =
-                || self.exact_retries_of(known).into_iter().find(|brief| known.untrusted || !brief.untrusted);
-            self.retried_by(&known.attempt, &known.key).map(Arc::clone).or_else(named)
+                self.exact_retries_of(known).into_iter().find(|brief| known.untrusted || !brief.untrusted);
+            named.or_else(|| self.retried_by(&known.attempt, &known.key).map(Arc::clone))
         };
         let retries = std::iter::successors(next(self.get(original)?), next).take(LINEAGE_STEPS);
         retries.last().map(|brief| (brief.attempt.clone(), brief.outcome))

@@ -61,6 +61,12 @@ fn a_failure_leads_to_its_last_retry() {
         assert_eq!(known.last_retry(&retried.attempt), Some((named.attempt.clone(), Outcome::Succeeded)));
     }
     assert_eq!(known.last_retry(&named.attempt), None);
+    let (one, other) = (
+        failed(Cause::Oom, of_job("one", 20, Some("gitlab.example:7001"))),
+        of_job("other", 30, Some("gitlab.example:7001")),
+    );
+    let known = history(&[failed(Cause::Oom, of_job("gitlab.example:7001", 0, None)), one, other]);
+    assert_eq!(known.last_retry(&first.attempt).unwrap().0.as_str(), "other", "both name the first");
     // what runs again after a success is no retry
     let known = history(&[
         first.clone(),
