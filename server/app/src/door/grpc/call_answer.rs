@@ -20,7 +20,7 @@ use crate::{
     access::identity::UsageSlot,
     door::{
         calls::Calls,
-        net::{accept::RunningRequest as Request, response_budget::Throttled},
+        net::{RunningRequest as Request, SentBody},
     },
     ingest::Refusal,
 };
@@ -31,13 +31,13 @@ pub(super) type HeldSlots = (TaskTrackerToken, Option<Request>, Option<UsageSlot
 
 /// Wraps the body of an answer so that the call ends with the last byte.
 pub(super) fn call_body(calls: &Calls, (call, request, own): HeldSlots, inner: Body) -> Body {
-    let inner = Throttled::new(inner, (request, (call, own)), calls.response_budget());
+    let inner = SentBody::new(inner, request, (call, own));
     Body::new(CallBody { inner, calls: calls.clone(), idle_ended: None, has_ended: false })
 }
 
 /// The answer to a call while it is sent.
 struct CallBody {
-    inner: Throttled<Body, (TaskTrackerToken, Option<UsageSlot>)>,
+    inner: SentBody<Body, (TaskTrackerToken, Option<UsageSlot>)>,
     calls: Calls,
     /// Completes at [`Calls::end_idle`]. Created when the answer first has nothing to send: most answers
     /// never wait, and all calls share the lock that creating it takes.

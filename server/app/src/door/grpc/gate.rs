@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     access::guard::Guard,
-    door::{calls::Calls, net::body_timeout::BodyTimeout},
+    door::{calls::Calls, net::BodyDeadline},
     runtime::metrics::{KindLabel, Metrics},
 };
 
@@ -126,7 +126,7 @@ where
             if is_streamed {
                 return Body::new(body);
             }
-            Body::new(BodyTimeout::new(body, self.message_within, too_late))
+            Body::new(BodyDeadline::new(body, self.message_within, too_late))
         });
         let (places, answering) = match admit(&self.guard, &mut request) {
             Ok(places) => (places, Either::Left(self.services.clone().oneshot(request).instrument(span))),
@@ -168,6 +168,7 @@ mod tests {
 
     fn request(rpc: &str) -> http::Request<Body> {
         let request = http::Request::post(format!("/plimsoll.v1.Predictor/{rpc}"));
+        let request = request.version(http::Version::HTTP_2);
         let request = request.header("content-type", "application/grpc");
         request.header("authorization", "Bearer secret").body(Body::empty()).unwrap()
     }

@@ -11,7 +11,7 @@ use crate::{
         guard::{Caller, Guard},
         identity::{Denied, Identity, Role, Roles, UsageSlot},
     },
-    door::net::{accept::RunningRequest, serve::Peer},
+    door::net::{Peer, RunningRequest},
 };
 
 /// When to call again after a call was ended because its caller is no longer admitted.

@@ -55,10 +55,7 @@ use crate::{
     door::{
         Services,
         calls::Calls,
-        net::{
-            accept::Listener,
-            serve::{self, Policy},
-        },
+        net::{self, Listener, Policy},
         read_api::ReadApi,
     },
     ingest::Ingest,
@@ -158,13 +155,14 @@ pub(crate) async fn serve_standby(
     set_health(&reporter, false, false).await;
     let health = health.max_decoding_message_size(OPEN_MESSAGE_BYTES);
     let answer = move |request: Request<Incoming>| {
-        if request.uri().path().starts_with(HEALTH_PATH) {
+        let refusal = request_check::http1_refusal(&request);
+        if refusal.is_none() && request.uri().path().starts_with(HEALTH_PATH) {
             return Either::Left(health.clone().call(request));
         }
-        let refusal = tonic::Status::unavailable(reason.borrow().clone());
-        Either::Right(ready(Ok(refusal.into_http::<tonic::body::Body>())))
+        let unavailable = || tonic::Status::unavailable(reason.borrow().clone()).into_http();
+        Either::Right(ready(Ok(refusal.unwrap_or_else(unavailable))))
     };
-    serve::serve(listener, policy, answer, stopping).await;
+    net::serve(listener, policy, answer, stopping).await;
 }
 
 /// Serves until `parts.stopping`, then lets running calls end.
