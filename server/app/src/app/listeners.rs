@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 
 use super::Addresses;
 use crate::{
-    door::{agent_files::AgentFiles, net::accept::Listener},
+    door::{agent_files::AgentFiles, net::Listener},
     runtime::{
         settings::{Config, TlsFiles},
         tls::{Certificate, ClientCertificates, Tls},

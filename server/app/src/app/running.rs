@@ -20,13 +20,10 @@ use crate::{
         calls::Calls,
         grpc, http,
         http_state::{HttpParts, HttpState},
-        net::{accept::Listener, response_budget::ResponseBudget},
+        net::Listener,
     },
     ingest::Worker,
-    runtime::{
-        metrics::Metrics,
-        open_files::{self, ConnectionLimits},
-    },
+    runtime::open_files::{self, ConnectionLimits},
     tickets::{Keeper, WaitSlots},
     verdicts::{Rejudging, Verdicts},
 };
@@ -60,15 +57,11 @@ fn warm_statistics(tasks: &TaskTracker, stats: Stats) {
     drop(tasks.spawn_blocking(move || stats.warm()));
 }
 
-fn calls(metrics: &Metrics) -> Calls {
-    Calls::new(ResponseBudget::new(metrics.answers_unsent.clone(), metrics.answers_dropped.clone()))
-}
-
 impl RunningServer {
     /// Starts every part.
     pub(super) fn start(mut app: App, agents: Handle) -> Self {
         let (tasks, streams, health) = <(TaskTracker, TaskTracker, HealthReporter)>::default();
-        let calls = calls(&app.metrics);
+        let calls = Calls::default();
         let [telling, stopping, ingesting] = std::array::from_fn(|_| CancellationToken::new());
         warm_statistics(&tasks, app.history.stats().clone());
         let watch = watch::start_all(&mut app, health.clone(), &telling);

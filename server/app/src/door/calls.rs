@@ -11,8 +11,6 @@ use tokio_util::{
     task::{TaskTracker, task_tracker::TaskTrackerToken},
 };
 
-use crate::door::net::response_budget::ResponseBudget;
-
 /// The running calls of both listeners. Clones share the count.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Calls(Arc<RunningCalls>);
@@ -21,20 +19,9 @@ pub(crate) struct Calls(Arc<RunningCalls>);
 struct RunningCalls {
     calls: TaskTracker,
     end_idle: CancellationToken,
-    response_budget: ResponseBudget,
 }
 
 impl Calls {
-    /// Starts without calls. `response_budget` bounds the answers that clients have not read yet.
-    pub(crate) fn new(response_budget: ResponseBudget) -> Self {
-        Self(Arc::new(RunningCalls { response_budget, ..RunningCalls::default() }))
-    }
-
-    /// The bound on answers that clients have not read yet.
-    pub(crate) fn response_budget(&self) -> ResponseBudget {
-        self.0.response_budget.clone()
-    }
-
     /// Counts a call until the returned value is dropped.
     pub(crate) fn begin(&self) -> TaskTrackerToken {
         self.0.calls.token()

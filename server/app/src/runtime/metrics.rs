@@ -254,19 +254,13 @@ metrics! {
     connections: Gauge = "grpc_connections", "Open connections to the gRPC listener";
     connections_replaced: Counter = "grpc_connections_replaced",
         "gRPC connections closed for newer ones, the oldest without an admitted call first: limit of connections reached";
-    connections_cut: KindCounters = "grpc_connections_cut",
-        "gRPC connections closed by the server, by reason: control frames (a flood of HTTP/2 frames without messages)";
     calls_failed: KindCounters = "grpc_calls_failed",
         "gRPC calls answered with an error alone, by its code; resource exhausted: a limit was exceeded";
     http_connections: Gauge = "http_connections", "Open connections to the HTTP listeners";
     http_connections_replaced: Counter = "http_connections_replaced",
         "HTTP connections closed for newer ones, the oldest without an admitted request first: limit of connections reached";
     http_connections_cut: KindCounters = "http_connections_cut",
-        "HTTP connections closed by the server, by reason: slow, unread, malformed, too large, handshake, control frames";
-    answers_unsent: BytesGauge = "answers_unsent",
-        "Memory of large answers that clients have not read yet", in Unit::Bytes;
-    answers_dropped: Counter = "answers_dropped",
-        "Answers dropped to free memory: their clients had read nothing for the longest time";
+        "HTTP connections closed by the server, by reason: slow, unread, malformed, too large, handshake";
     streams: Gauge = "ingest_streams", "Connected agent streams";
     sealed: KindCounters = "ingest_sealed_attempts", "Ended attempts, by outcome or cause";
     starts_estimated: Counter = "ingest_starts_estimated", "Attempts with an estimated start, because the clock of the agent is wrong";

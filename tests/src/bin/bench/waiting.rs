@@ -1,4 +1,4 @@
-//! Memory of clients of Resalloc that wait for their tickets, beside idle connections in the same server. Limit: 100 MiB for ten thousand.
+//! Memory of clients of Resalloc that wait for their tickets, beside idle connections in the same server. Limit: 240 MiB for ten thousand.
 
 use std::{fs, path::Path};
 
@@ -16,7 +16,7 @@ pub(crate) fn beside_idle_connections(programs: &Programs, dir: &Path) -> anyhow
     let each = waits::measure(&server, CALLS)?;
     let ten_thousand = each.waiting as f64 * 10_000.0 / f64::from(1 << 20);
     println!(
-        "waiting: {CALLS} calls of waitTicket take {} bytes each, so 10,000 take {ten_thousand:.0} MiB (limit 100), and {} threads; an idle \
+        "waiting: {CALLS} calls of waitTicket take {} bytes each, so 10,000 take {ten_thousand:.0} MiB (limit 240), and {} threads; an idle \
          connection takes {} bytes more",
         each.waiting, each.threads, each.idle
     );

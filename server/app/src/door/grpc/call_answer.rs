@@ -8,6 +8,7 @@ use std::{
 };
 
 use http_body::{Frame, SizeHint};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::{sync::WaitForCancellationFutureOwned, task::task_tracker::TaskTrackerToken};
 use tonic::{
     Status,
@@ -20,24 +21,27 @@ use crate::{
     access::identity::UsageSlot,
     door::{
         calls::Calls,
-        net::{accept::RunningRequest as Request, response_budget::Throttled},
+        net::{RunningRequest as Request, SentBody},
     },
     ingest::Refusal,
 };
 
 /// What a call holds until the client has taken its answer: a count among the server's calls, one
-/// among the requests of its connection, and a slot of its caller.
-pub(super) type HeldSlots = (TaskTrackerToken, Option<Request>, Option<UsageSlot>);
+/// among the requests of its connection, a slot of its caller, and one of reflection.
+pub(super) type HeldSlots = (TaskTrackerToken, Option<Request>, OwnSlots);
+
+/// A slot of the caller, and one of reflection.
+type OwnSlots = (Option<UsageSlot>, Option<OwnedSemaphorePermit>);
 
 /// Wraps the body of an answer so that the call ends with the last byte.
 pub(super) fn call_body(calls: &Calls, (call, request, own): HeldSlots, inner: Body) -> Body {
-    let inner = Throttled::new(inner, (request, (call, own)), calls.response_budget());
+    let inner = SentBody::new(inner, request, (call, own));
     Body::new(CallBody { inner, calls: calls.clone(), idle_ended: None, has_ended: false })
 }
 
 /// The answer to a call while it is sent.
 struct CallBody {
-    inner: Throttled<Body, (TaskTrackerToken, Option<UsageSlot>)>,
+    inner: SentBody<Body, (TaskTrackerToken, OwnSlots)>,
     calls: Calls,
     /// Completes at [`Calls::end_idle`]. Created when the answer first has nothing to send: most answers
     /// never wait, and all calls share the lock that creating it takes.
@@ -91,7 +95,7 @@ mod tests {
 
     /// Status of the call, once its answer `body` has ended.
     async fn end_of(calls: &Calls, body: Body) -> Option<String> {
-        let mut body = std::pin::pin!(call_body(calls, (calls.begin(), None, None), body));
+        let mut body = std::pin::pin!(call_body(calls, (calls.begin(), None, (None, None)), body));
         let mut status = None;
         while let Some(frame) = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
             if let Ok(trailers) = frame.unwrap().into_trailers() {
@@ -132,7 +136,7 @@ mod tests {
     async fn a_call_runs_until_the_last_piece_of_its_answer_is_asked_for() {
         let (calls, bytes) = (Calls::default(), 100_000);
         let body = Body::new("x".repeat(bytes));
-        let mut body = std::pin::pin!(call_body(&calls, (calls.begin(), None, None), body));
+        let mut body = std::pin::pin!(call_body(&calls, (calls.begin(), None, (None, None)), body));
         let (mut came, mut pieces) = (0, 0);
         while let Some(frame) = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
             came += frame.unwrap().into_data().unwrap().len();

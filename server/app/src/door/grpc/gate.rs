@@ -11,7 +11,10 @@ use std::{
 };
 
 use http_body::Body as HttpBody;
-use tokio::time::timeout;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
 use tokio_util::{either::Either, task::task_tracker::TaskTrackerToken};
 use tonic::{
     Code, Status,
@@ -23,12 +26,12 @@ use tracing::{Instrument as _, instrument::Instrumented};
 
 use super::{
     call_answer, deadline,
-    guarded::{CallSlots, admit, is_client_stream, is_long_call},
+    guarded::{CallSlots, REFLECTION, admit, is_client_stream, is_long_call},
     request_check, status,
 };
 use crate::{
-    access::guard::Guard,
-    door::{calls::Calls, net::body_timeout::BodyTimeout},
+    access::{Refusal, guard::Guard},
+    door::{calls::Calls, net::BodyDeadline},
     runtime::metrics::{KindLabel, Metrics},
 };
 
@@ -36,6 +39,9 @@ use crate::{
 /// disk, and a client may send its message slowly. The answers of streams begin at once and have
 /// other limits.
 const ANSWER_WITHIN: Duration = Duration::from_mins(1);
+
+/// Most calls of reflection at once, of all callers.
+pub(super) const MAX_REFLECTIONS: usize = 64;
 
 /// The services, with what is needed for the checks.
 #[derive(Debug, Clone)]
@@ -47,6 +53,8 @@ pub(super) struct Gate<S> {
     /// Time limit from the head of a call to the end of its message, for calls with a single
     /// message.
     pub(super) message_within: Duration,
+    /// Slots of calls of reflection, which is open to every caller and has large answers.
+    pub(super) reflections: Arc<Semaphore>,
 }
 
 /// The future of an answer: the service handles the call, or the caller is not admitted.
@@ -96,10 +104,10 @@ where
         if let Some(code) = answer.headers().get(Status::GRPC_STATUS) {
             self.count_failure(Code::from_bytes(code.as_bytes()));
         }
-        let CallSlots { request, call: own } = places;
+        let CallSlots { request, call: own, reflection } = places;
         // a long call holds a slot among the streams instead
         let own = if lasts { None } else { Some(own) };
-        Ok(answer.map(|body| call_answer::call_body(&self.calls, (call, request, own), body)))
+        Ok(answer.map(|body| call_answer::call_body(&self.calls, (call, request, (own, reflection)), body)))
     }
 
     /// Checks and counts a call, and passes it to its service.
@@ -120,19 +128,33 @@ where
         let within =
             deadline::call_timeout(request.headers()).map_or(ANSWER_WITHIN, |asked| asked.min(ANSWER_WITHIN));
         let path = request.uri().path();
+        let reflection = self.reflection_slot(path)?;
         let (is_streamed, lasts) = (is_client_stream(path), is_long_call(path));
         let (call, span) = (self.calls.begin(), tracing::debug_span!("call", otel.name = path));
         let mut request = request.map(|body| {
             if is_streamed {
                 return Body::new(body);
             }
-            Body::new(BodyTimeout::new(body, self.message_within, too_late))
+            Body::new(BodyDeadline::new(body, self.message_within, too_late))
         });
-        let (places, answering) = match admit(&self.guard, &mut request) {
+        let (mut places, answering) = match admit(&self.guard, &mut request) {
             Ok(places) => (places, Either::Left(self.services.clone().oneshot(request).instrument(span))),
             Err(status) => (CallSlots::default(), Either::Right(ready(Ok(status.into_http())))),
         };
+        places.reflection = reflection;
         Ok(BegunCall { within, answering, call, places, lasts })
+    }
+
+    /// The slot of a call of reflection; `None` for other calls.
+    /// Errors: all are taken.
+    fn reflection_slot(&self, path: &str) -> Result<Option<OwnedSemaphorePermit>, Box<http::Response<Body>>> {
+        if !path.starts_with(REFLECTION) {
+            return Ok(None);
+        }
+        Arc::clone(&self.reflections).try_acquire_owned().map(Some).map_err(|_all_taken| {
+            let crowded = Refusal::Crowded { what: "calls of reflection", most: MAX_REFLECTIONS };
+            Box::new(Status::from(crowded).into_http())
+        })
     }
 
     fn count_failure(&self, code: Code) {
@@ -153,7 +175,6 @@ mod tests {
     use super::*;
     use crate::{
         access::{
-            Refusal,
             guard::Caller,
             identity::{Identity, Role},
         },
@@ -163,11 +184,19 @@ mod tests {
     fn gate<S>(services: S) -> Gate<S> {
         let metrics = Arc::new(Metrics::new());
         let guard = Guard::open(None, Arc::clone(&metrics)).unwrap();
-        Gate { services, calls: Calls::default(), guard, metrics, message_within: Duration::from_secs(10) }
+        Gate {
+            services,
+            calls: Calls::default(),
+            guard,
+            metrics,
+            message_within: Duration::from_secs(10),
+            reflections: Arc::new(Semaphore::new(MAX_REFLECTIONS)),
+        }
     }
 
     fn request(rpc: &str) -> http::Request<Body> {
         let request = http::Request::post(format!("/plimsoll.v1.Predictor/{rpc}"));
+        let request = request.version(http::Version::HTTP_2);
         let request = request.header("content-type", "application/grpc");
         request.header("authorization", "Bearer secret").body(Body::empty()).unwrap()
     }
@@ -232,6 +261,24 @@ mod tests {
         finish.notify_one();
         assert_eq!(code(&call("Predict").await), None);
         drop(lasting);
+    }
+
+    #[tokio::test]
+    async fn calls_of_reflection_are_bounded_without_a_token() {
+        let endless = async |_: http::Request<Body>| Ok(http::Response::new(Body::new("a word".to_owned())));
+        let gate = Arc::new(Gate { reflections: Arc::new(Semaphore::new(1)), ..gate(service_fn(endless)) });
+        let reflect = async || {
+            let uri = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+            let (mut head, body) = request("").into_parts();
+            head.uri = uri.parse().unwrap();
+            let Ok(answer) = Arc::clone(&gate).answer(http::Request::from_parts(head, body)).await;
+            answer
+        };
+        let unread = reflect().await;
+        assert_eq!(reflect().await.headers()[Status::GRPC_STATUS], "8", "resource exhausted");
+        assert!(!call(&gate, "Predict").await.headers().contains_key(Status::GRPC_STATUS));
+        drop(unread);
+        assert!(!reflect().await.headers().contains_key(Status::GRPC_STATUS));
     }
 
     #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tokio::sync::OwnedSemaphorePermit;
 use tonic::{Code, Request, Status, codegen::http};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
@@ -11,7 +12,7 @@ use crate::{
         guard::{Caller, Guard},
         identity::{Denied, Identity, Role, Roles, UsageSlot},
     },
-    door::net::{accept::RunningRequest, serve::Peer},
+    door::net::{Peer, RunningRequest},
 };
 
 /// When to call again after a call was ended because its caller is no longer admitted.
@@ -19,6 +20,9 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// The rpc of clients that wait for their tickets.
 const WATCH_TICKET: &str = "/plimsoll.v1.Placement/WatchTicket";
+
+/// Path prefix of reflection, which is open to every caller.
+pub(super) const REFLECTION: &str = "/grpc.reflection.";
 
 /// Path prefix of the service that shows a caller its permissions.
 const INTROSPECTION: &str = "/plimsoll.v1.Introspection/";
@@ -45,7 +49,7 @@ fn role_for(path: &str) -> Option<Role> {
         "plimsoll.v1.Placement" if matches!(rpc, "GetPools" | "GetDemand") => Some(Role::Reader),
         "plimsoll.v1.Predictor" if rpc == "CorrectVerdict" => Some(Role::Operator),
         "plimsoll.v1.Predictor" | "plimsoll.v1.Placement" => Some(Role::Caller),
-        service if service.starts_with("grpc.health.") || service.starts_with("grpc.reflection.") => None,
+        service if service.starts_with("grpc.health.") || path.starts_with(REFLECTION) => None,
         // any other service is only for operators, until its role is added here
         _ => Some(Role::Operator),
     }
@@ -72,7 +76,7 @@ pub(super) fn is_long_call(path: &str) -> bool {
 /// Whether the client may send for as long as it likes.
 pub(super) fn is_client_stream(path: &str) -> bool {
     matches!(path, "/plimsoll.v1.Collector/Stream" | "/plimsoll.v1.Predictor/PredictBatch")
-        || path.starts_with("/grpc.reflection.")
+        || path.starts_with(REFLECTION)
 }
 
 /// The slots that an admitted call holds.
@@ -82,6 +86,8 @@ pub(super) struct CallSlots {
     pub(super) request: Option<RunningRequest>,
     /// The slot among the concurrent calls of the caller.
     pub(super) call: UsageSlot,
+    /// The slot of a call of reflection.
+    pub(super) reflection: Option<OwnedSemaphorePermit>,
 }
 
 /// The caller that [`admit`] added; unknown if it added none.
@@ -105,7 +111,7 @@ pub(super) fn admit<R>(guard: &Guard, request: &mut http::Request<R>) -> Result<
         request.extensions_mut().insert(caller);
     }
     let request = roles.and_then(|_roles| count_request(request));
-    Ok(CallSlots { request, call })
+    Ok(CallSlots { request, call, reflection: None })
 }
 
 /// Counts a call among the requests of its connection, and gives the connection a permanent slot if its caller may have one.

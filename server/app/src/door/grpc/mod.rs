@@ -23,7 +23,7 @@ mod tickets;
 use std::{future::ready, sync::Arc};
 
 use collector::CollectorService;
-use gate::Gate;
+use gate::{Gate, MAX_REFLECTIONS};
 use hyper::{Request, body::Incoming};
 use introspection::IntrospectionService;
 use placement::PlacementService;
@@ -41,7 +41,10 @@ use scaler::ScalerService;
 pub(crate) use serving::policy;
 use stats::StatsService;
 use streams::{StreamLimit, Streams};
-use tokio::{runtime::Handle, sync::watch};
+use tokio::{
+    runtime::Handle,
+    sync::{Semaphore, watch},
+};
 use tokio_util::{either::Either, sync::CancellationToken, task::TaskTracker};
 use tonic::{codegen::Service as _, service::Routes};
 use tonic_health::{
@@ -55,10 +58,7 @@ use crate::{
     door::{
         Services,
         calls::Calls,
-        net::{
-            accept::Listener,
-            serve::{self, Policy},
-        },
+        net::{self, Listener, Policy},
         read_api::ReadApi,
     },
     ingest::Ingest,
@@ -158,13 +158,14 @@ pub(crate) async fn serve_standby(
     set_health(&reporter, false, false).await;
     let health = health.max_decoding_message_size(OPEN_MESSAGE_BYTES);
     let answer = move |request: Request<Incoming>| {
-        if request.uri().path().starts_with(HEALTH_PATH) {
+        let refusal = request_check::http1_refusal(&request);
+        if refusal.is_none() && request.uri().path().starts_with(HEALTH_PATH) {
             return Either::Left(health.clone().call(request));
         }
-        let refusal = tonic::Status::unavailable(reason.borrow().clone());
-        Either::Right(ready(Ok(refusal.into_http::<tonic::body::Body>())))
+        let unavailable = || tonic::Status::unavailable(reason.borrow().clone()).into_http();
+        Either::Right(ready(Ok(refusal.unwrap_or_else(unavailable))))
     };
-    serve::serve(listener, policy, answer, stopping).await;
+    net::serve(listener, policy, answer, stopping).await;
 }
 
 /// Serves until `parts.stopping`, then lets running calls end.
@@ -196,7 +197,8 @@ pub(crate) async fn serve(
         .add_service(IntrospectionServer::new(introspection).max_decoding_message_size(OPEN_MESSAGE_BYTES))
         .add_service(StatsServer::new(stats).max_decoding_message_size(limits::MESSAGE_BYTES));
     let message_within = policy.bounds.body;
-    let gate = Gate { services: routes.prepare(), calls, guard, metrics, message_within };
+    let reflections = Arc::new(Semaphore::new(MAX_REFLECTIONS));
+    let gate = Gate { services: routes.prepare(), calls, guard, metrics, message_within, reflections };
     serving::serve(listener, policy, gate, stopping).await;
     Ok(())
 }

@@ -4,6 +4,7 @@
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
+use prometheus_client::metrics::family::Family;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tonic::{
@@ -13,15 +14,12 @@ use tonic::{
 
 use super::gate::Gate;
 use crate::{
-    door::net::{
-        accept::{ConnectionCounts, Listener},
-        serve::{self, Bounds, OwnThreads, Policy, Protocol},
-    },
+    door::net::{self, Bounds, Listener, OwnThreads, Policy},
     runtime::metrics::Metrics,
 };
 
-/// Time limit for the HTTP/2 preface: every gRPC client sends it at once.
-const PREFACE_WITHIN: Duration = Duration::from_secs(10);
+/// Time limit for the first call of a connection: every gRPC client sends it at once.
+const FIRST_WITHIN: Duration = Duration::from_secs(10);
 /// Time limit for the first admitted call of a connection: an agent sends it at once.
 const ADMITTED_WITHIN: Duration = Duration::from_mins(1);
 /// Time limit from the head of a call to the end of its message. The largest messages have 4 MiB; most arrive with the head.
@@ -39,17 +37,18 @@ const AGENTS_STREAM: &str = "/plimsoll.v1.Collector/Stream";
 /// The limits for this number of connections. Streams of agents run on the threads `agents`.
 pub(crate) fn policy(connections: usize, agents: Handle, metrics: &Metrics) -> Policy {
     Policy {
-        bounds: Bounds { connections, head: ADMITTED_WITHIN, body: MESSAGE_WITHIN, idle: UNUSED_AFTER },
-        protocol: Protocol::Grpc {
-            preface: PREFACE_WITHIN,
-            own: OwnThreads { path: AGENTS_STREAM, threads: agents },
+        bounds: Bounds {
+            connections,
+            first: FIRST_WITHIN,
+            admitted: ADMITTED_WITHIN,
+            body: MESSAGE_WITHIN,
+            idle: UNUSED_AFTER,
         },
         streams: STREAMS_PER_CONNECTION,
-        counts: ConnectionCounts {
-            open: metrics.connections.clone(),
-            replaced: metrics.connections_replaced.clone(),
-        },
-        cut: metrics.connections_cut.clone(),
+        grpc: Some(OwnThreads { path: AGENTS_STREAM, threads: agents }),
+        open: metrics.connections.clone(),
+        replaced: metrics.connections_replaced.clone(),
+        cut: Family::default(),
     }
 }
 
@@ -61,7 +60,7 @@ where
     S::Future: Send,
 {
     let gate = Arc::new(gate);
-    serve::serve(listener, policy, move |request| Arc::clone(&gate).answer(request), stopping).await;
+    net::serve(listener, policy, move |request| Arc::clone(&gate).answer(request), stopping).await;
 }
 
 #[cfg(test)]
@@ -69,7 +68,10 @@ mod tests {
     use hyper::client::conn::http2::{SendRequest, handshake};
     use hyper_util::rt::{TokioExecutor, TokioIo};
     use plimsoll_store::threads::agent_threads;
-    use tokio::net::{TcpListener, TcpStream};
+    use tokio::{
+        net::{TcpListener, TcpStream},
+        sync::Semaphore,
+    };
     use tokio_util::task::TaskTracker;
     use tower::service_fn;
 
@@ -126,6 +128,7 @@ mod tests {
             guard: Guard::open(None, Arc::clone(&metrics)).unwrap(),
             metrics: Arc::clone(&metrics),
             message_within: policy.bounds.body,
+            reflections: Arc::new(Semaphore::new(1)),
         };
         let serving = serve(listener, policy, gate, stopping.clone());
         let clients = async {

@@ -23,7 +23,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use super::hosts::{Host, requested_hosts};
 use crate::{
     access::guard::Caller,
-    door::{http_state::HttpState, net::serve::Peer},
+    door::{http_state::HttpState, net::Peer},
     runtime::{
         answer_memory::{AnswerMemory, AnswerShare, TooLittleMemory},
         audit::AUDIT,

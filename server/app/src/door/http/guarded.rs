@@ -18,7 +18,7 @@ use crate::{
         identity::{Denied, ExceededBound, Identity, Role, UsageSlot},
     },
     ci::gitlab::SECRET_HEADER,
-    door::{BACKUP_PATH, net::serve::Peer},
+    door::{BACKUP_PATH, net::Peer},
 };
 
 /// The role that a path requires; `None` for paths open to every caller.

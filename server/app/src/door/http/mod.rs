@@ -50,17 +50,17 @@ use plimsoll_core::domain::FieldViolation;
 use crate::door::{
     BACKUP_PATH,
     http_state::HttpState,
-    net::{accept::Listener, serve::Bounds},
+    net::{Bounds, Listener},
     web,
 };
 use refusal::refuse;
+use serving::LongAnswer;
 pub(crate) use serving::bounds;
 pub(crate) use standby::{StandbyParts, serve_standby};
 
 /// Serves the HTTP listener until `parts.stopping`.
 pub(crate) async fn serve(listener: Listener, parts: HttpState, bounds: Bounds) {
-    let (metrics, stopping, response_budget) =
-        (Arc::clone(&parts.metrics), parts.stopping.clone(), parts.calls.response_budget());
+    let (metrics, stopping) = (Arc::clone(&parts.metrics), parts.stopping.clone());
     let checks = ListenerChecks::Paths {
         grpc_port: parts.grpc_port,
         own_names: Arc::clone(&parts.hosts),
@@ -83,14 +83,12 @@ pub(crate) async fn serve(listener: Listener, parts: HttpState, bounds: Bounds) 
         .fallback(no_such_path)
         .method_not_allowed_fallback(wrong_method)
         .with_state(parts);
-    serving::serve(listener, (Gate { router, calls, checks }, response_budget), bounds, metrics, stopping)
-        .await;
+    serving::serve(listener, Gate { router, calls, checks }, bounds, metrics, stopping).await;
 }
 
 /// Serves the listener for Kubernetes' webhook until `parts.stopping`: only `POST /admit`.
 pub(crate) async fn serve_admission(listener: Listener, parts: HttpState, bounds: Bounds) {
-    let (metrics, stopping, response_budget) =
-        (Arc::clone(&parts.metrics), parts.stopping.clone(), parts.calls.response_budget());
+    let (metrics, stopping) = (Arc::clone(&parts.metrics), parts.stopping.clone());
     let calls = parts.calls.clone();
     let router = Router::new()
         .route(admit::ADMIT_PATH, post(admit::admit))
@@ -99,7 +97,7 @@ pub(crate) async fn serve_admission(listener: Listener, parts: HttpState, bounds
         .method_not_allowed_fallback(wrong_method)
         .with_state(parts);
     let gate = Gate { router, calls, checks: ListenerChecks::Certificate };
-    serving::serve(listener, (gate, response_budget), bounds, metrics, stopping).await;
+    serving::serve(listener, gate, bounds, metrics, stopping).await;
 }
 
 /// The path of a request, for the log, without what follows `/admit`, which is a secret.

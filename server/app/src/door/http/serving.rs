@@ -1,5 +1,5 @@
 //! Serves HTTP requests on bounded connections, with answers that are sent as fast as the client
-//! reads them. [`serve`](crate::door::net::serve) describes what happens to a client that
+//! reads them. [`net`] describes what happens to a client that
 //! exceeds a bound.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
@@ -11,10 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::{gate::Gate, guarded::CallSlot};
 use crate::{
     door::net::{
-        accept::{ConnectionCounts, ConnectionRequests, Listener, RunningRequest},
-        body_timeout::BodyTimeout,
-        response_budget::{ResponseBudget, Throttled},
-        serve::{self, Bounds, LongAnswer, Peer, Policy, Protocol},
+        self, BodyDeadline, Bounds, ConnectionRequests, Listener, Peer, Policy, RunningRequest, SentBody,
     },
     runtime::metrics::Metrics,
 };
@@ -23,35 +20,45 @@ use crate::{
 /// another connection. Each may hold a piece of its answer that the client does not read.
 const MAX_CONCURRENT_STREAMS: u32 = 32;
 
+/// Marks an answer that may wait for hours, among its extensions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LongAnswer;
+
 /// The bounds for this number of connections, and the time limits of each.
 pub(crate) fn bounds(connections: usize) -> Bounds {
-    let (head, body) = (Duration::from_secs(30), Duration::from_secs(30));
-    Bounds { connections, head, body, idle: Duration::from_mins(2) }
+    let first = Duration::from_secs(30);
+    Bounds { connections, first, admitted: first, body: first, idle: Duration::from_mins(2) }
 }
 
 /// Serves until `stopping`, then lets running requests finish.
 pub(super) async fn serve(
     listener: Listener,
-    (gate, response_budget): (Gate, ResponseBudget),
+    gate: Gate,
     bounds: Bounds,
     metrics: Arc<Metrics>,
     stopping: CancellationToken,
 ) {
-    let counts = ConnectionCounts {
+    let policy = Policy {
+        bounds,
+        streams: MAX_CONCURRENT_STREAMS,
+        grpc: None,
         open: metrics.http_connections.clone(),
         replaced: metrics.http_connections_replaced.clone(),
+        cut: metrics.http_connections_cut.clone(),
     };
-    let cut = metrics.http_connections_cut.clone();
-    let policy = Policy { bounds, protocol: Protocol::Http, streams: MAX_CONCURRENT_STREAMS, counts, cut };
     let gate = Arc::new(gate);
     let answer_request = move |request: hyper::Request<Incoming>| {
         let requests = request.extensions().get().map(|peer: &Peer| peer.requests.clone());
         let running = requests.as_ref().map(ConnectionRequests::begin);
-        let request =
-            request.map(|body| Body::new(BodyTimeout::new(body, bounds.body, too_late).watched_by(requests)));
-        answer(request, running, (Arc::clone(&gate), response_budget.clone()))
+        let request = request.map(|body| {
+            let mut body = BodyDeadline::new(body, bounds.body, too_late);
+            body.requests = requests;
+            Body::new(body)
+        });
+        // boxed, because HTTP/1 keeps room for the future of a request until its connection ends
+        Box::pin(answer(request, running, Arc::clone(&gate)))
     };
-    serve::serve(listener, policy, answer_request, stopping).await;
+    net::serve(listener, policy, answer_request, stopping).await;
 }
 
 /// Answers a request. The request counts as running until its answer is ready, so that a stopping
@@ -60,19 +67,20 @@ pub(super) async fn serve(
 async fn answer(
     request: Request,
     running: Option<RunningRequest>,
-    (gate, response_budget): (Arc<Gate>, ResponseBudget),
-) -> Result<Response<Throttled<Body, Option<CallSlot>>>, Infallible> {
+    gate: Arc<Gate>,
+) -> Result<Response<SentBody<Body, Option<CallSlot>>>, Infallible> {
     let _call = gate.calls.begin();
     let (answer, place) = match gate.begin(request) {
         Ok((answering, place)) => {
             let Ok(answer) = answering.await;
             // a call that waits has a slot of its own, so that its caller can still ask
             let waits = answer.extensions().get::<LongAnswer>().is_some();
+            running.iter().filter(|_| waits).for_each(RunningRequest::mark_waiting);
             (answer, place.filter(|_| !waits))
         }
         Err(refused) => (*refused, None),
     };
-    Ok(answer.map(|body| Throttled::new(body, (running, place), response_budget)))
+    Ok(answer.map(|body| SentBody::new(body, running, place)))
 }
 
 fn too_late(within: Duration) -> Box<dyn std::error::Error + Send + Sync> {

@@ -20,7 +20,7 @@ use crate::{
     access::guard::Guard,
     door::{
         calls::Calls,
-        net::{accept::Listener, serve::Bounds},
+        net::{Bounds, Listener},
     },
     runtime::metrics::Metrics,
 };
@@ -58,8 +58,7 @@ pub(crate) async fn serve_standby(listener: Listener, parts: StandbyParts, bound
         .route("/metrics", get(metrics_of_standby))
         .fallback(not_available)
         .with_state(parts);
-    let budget = calls.response_budget();
-    serving::serve(listener, (Gate { router, calls, checks }, budget), bounds, metrics, stopping).await;
+    serving::serve(listener, Gate { router, calls, checks }, bounds, metrics, stopping).await;
 }
 
 async fn metrics_of_standby(State(parts): State<StandbyParts>, headers: HeaderMap) -> Response {

@@ -1,7 +1,6 @@
 //! Clients that are slow, silent, too many or wrong, over real sockets.
 
 mod long;
-mod unread;
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -9,7 +8,6 @@ use axum::{
     Router,
     routing::{get, post},
 };
-use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -26,7 +24,7 @@ const NEVER: Duration = Duration::from_hours(1);
 /// So short that a test need not wait.
 const SOON: Duration = Duration::from_millis(50);
 
-const PATIENT: Bounds = Bounds { connections: 8, head: NEVER, body: NEVER, idle: NEVER };
+const PATIENT: Bounds = Bounds { connections: 8, first: NEVER, admitted: NEVER, body: NEVER, idle: NEVER };
 
 struct Running {
     address: SocketAddr,
@@ -43,8 +41,8 @@ async fn start_behind(checks: ListenerChecks, bounds: Bounds, router: Router) ->
     let tcp = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = tcp.local_addr().unwrap();
     let (metrics, stopping) = (Arc::new(Metrics::new()), CancellationToken::new());
-    let served = (Gate { router, calls: Calls::default(), checks }, ResponseBudget::default());
-    let serving = serve(Listener { tcp, tls: None }, served, bounds, Arc::clone(&metrics), stopping.clone());
+    let gate = Gate { router, calls: Calls::default(), checks };
+    let serving = serve(Listener { tcp, tls: None }, gate, bounds, Arc::clone(&metrics), stopping.clone());
     Running { address, metrics, stopping, serving: TaskTracker::new().spawn(serving) }
 }
 
@@ -68,36 +66,23 @@ impl Running {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_end_the_head_of_its_request_gets_the_reason_and_is_cut_off() {
-    let server = start(Bounds { head: SOON, ..PATIENT }, hello()).await;
-    let received = server.hears(b"GET / HTTP/1.1\r\nHost: x\r\nX: ").await;
-    assert!(received.starts_with("HTTP/1.1 408 "), "{received}");
-    assert_eq!(server.cut("slow"), 1);
-}
-
-#[tokio::test]
-async fn a_connection_that_is_kept_and_not_used_ends_without_a_word() {
-    let server = start(Bounds { head: SOON, ..PATIENT }, hello()).await;
-    let received = server.hears(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
-    assert!(received.starts_with("HTTP/1.1 200 ") && received.ends_with("hello"), "{received}");
-    assert_eq!(server.hears(b"").await, "");
-    assert_eq!(server.cut("slow"), 0);
-}
-
-#[tokio::test]
 async fn a_client_that_stops_is_cut_off_at_every_point() {
-    let server = start(Bounds { head: SOON, body: SOON, ..PATIENT }, hello()).await;
-    // before the version of HTTP is known, in a head, in a body, in the preface of HTTP/2
-    let begun: [&[u8]; 4] = [
+    let server = start(Bounds { first: SOON, admitted: SOON, body: SOON, ..PATIENT }, hello()).await;
+    // before its first byte, before the version of HTTP is known, in a head, in a body, in the preface of HTTP/2, behind an answer
+    let begun: [&[u8]; 6] = [
+        b"",
         b"G",
         b"GET / HTTP/1.1\r\n",
         b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf",
         b"PRI * HTTP/2.0",
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
     ];
     for sent in begun {
         let received = server.hears(sent).await;
-        assert!(received.is_empty() || received.starts_with("HTTP/1.1 4"), "{received}");
+        let is_whole = sent.starts_with(b"GET") && received.ends_with("hello");
+        assert!(received.is_empty() || is_whole || received.starts_with("HTTP/1.1 4"), "{received}");
     }
+    assert_eq!(server.cut("slow"), 3, "a client that sends nothing does nothing wrong");
     server.stopping.cancel();
     server.serving.await.unwrap();
     assert_eq!(server.metrics.http_connections.get(), 0);
@@ -107,7 +92,7 @@ async fn a_client_that_stops_is_cut_off_at_every_point() {
 async fn a_client_that_moves_bytes_and_asks_for_nothing_is_cut_off_whatever_it_speaks() {
     // the first as over TLS, where bytes of the handshake have moved before any of HTTP
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-    let server = start(Bounds { head: SOON, ..PATIENT }, hello()).await;
+    let server = start(Bounds { first: SOON, admitted: SOON, ..PATIENT }, hello()).await;
     for sent in [&PREFACE[..16], PREFACE] {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         stream.write_all(sent).await.unwrap();
@@ -207,7 +192,7 @@ async fn who_is_let_in_nowhere_leaves_places_for_probes_and_for_those_who_are() 
 
 #[tokio::test]
 async fn who_is_let_in_nowhere_is_cut_off_however_often_he_asks() {
-    let server = start(Bounds { head: SOON, ..PATIENT }, hello()).await;
+    let server = start(Bounds { first: SOON, admitted: SOON, ..PATIENT }, hello()).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let mut received = [0; 1024];
     loop {
@@ -216,4 +201,31 @@ async fn who_is_let_in_nowhere_is_cut_off_however_often_he_asks() {
             break;
         }
     }
+}
+
+#[tokio::test]
+async fn a_client_that_answers_pings_and_reads_nothing_is_cut_off() {
+    let admitted = axum::middleware::from_fn(async |request: Request, next: axum::middleware::Next| {
+        super::super::guarded::make_slot_permanent(request.extensions(), None);
+        next.run(request).await
+    });
+    let pages = Router::new().route("/", get(async || "x".repeat(1 << 20))).layer(admitted);
+    // the times are looked at one after the other
+    let server =
+        start(Bounds { first: 20 * SOON, admitted: 20 * SOON, idle: 4 * SOON, ..PATIENT }, pages).await;
+    let stream = TcpStream::connect(server.address).await.unwrap();
+    let (mut client, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(1)
+        .keep_alive_interval(Duration::from_millis(20))
+        .handshake::<_, Body>(TokioIo::new(stream))
+        .await
+        .unwrap();
+    let asking = async {
+        let request = axum::http::Request::get("http://host/").body(Body::empty()).unwrap();
+        client.send_request(request).await.unwrap()
+    };
+    // the connection ends, although the client would keep it
+    let (_unread, _ended) = tokio::join!(asking, connection);
+    assert_eq!(server.cut("unread"), 1);
 }

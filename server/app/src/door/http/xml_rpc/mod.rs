@@ -36,17 +36,14 @@ use plimsoll_core::{
 };
 use plimsoll_proto::limits;
 
-use super::refusal::refuse;
+use super::{LongAnswer, refusal::refuse};
 use crate::{
     access::{
         Refusal,
         guard::Caller,
         identity::{Identity, Role},
     },
-    door::{
-        http_state::HttpState,
-        net::serve::{LongAnswer, Peer},
-    },
+    door::{http_state::HttpState, net::Peer},
     tickets::{
         TicketService,
         ticket_service::{CollectedTicket, TagQuestion},
@@ -128,6 +125,7 @@ pub(super) async fn call(State(parts): State<HttpState>, request: Request) -> Re
     };
     let mut waiting = xml(Body::new(PendingAnswer::new(waited)));
     waiting.extensions_mut().insert(LongAnswer);
+    waiting.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     waiting
 }
 
