@@ -29,17 +29,15 @@ use crate::{
         guard::Guard,
         shared_secret::{SharedTokens, SigningKeys},
     },
+    causes::{FailureClassifier, RuleSources},
     ci::{
         gitlab::{self, Follower, Hooks, StoredHook},
         kubernetes::KnownLimitRanges,
     },
-    ingest::{
-        self, Ingest, Worker,
-        failure_classifier::{FailureClassifier, RuleSources},
-        job_pods::JobPods,
-    },
+    ingest::{self, Ingest, Worker, job_pods::JobPods},
+    pools::PoolRegistry,
     runtime::{clock::Clock, metrics::Metrics, settings::Config, tls::certificates},
-    sizing::{pools::PoolRegistry, shadow_mode::ShadowMode},
+    sizing::shadow_mode::ShadowMode,
     tickets::{Demands, Keeper, TicketRegistry},
     verdicts::Verdicts,
 };

@@ -4,8 +4,8 @@
 //! Everything that needs a clock, a network or a command line is here. The crates below do not use this one: [`plimsoll_proto`] (the wire),
 //! [`plimsoll_core`] (the rules), [`plimsoll_store`] (the disk), [`plimsoll_lab`] (recorded history from files), [`plimsoll_pages`] (HTML).
 //!
-//! Dependencies point one way: [`main`] -> `app` -> `admin` -> `door` -> (`ci`, `fleet`) -> `verdicts` -> `ingest` -> `tickets` -> `sizing`
-//! -> `access` -> `runtime` -> the crates below. A table in `tests/support/tests/house.rs` lists which room may use which.
+//! Dependencies point one way: [`main`] -> `app` -> `admin` -> `door` -> (`ci`, `fleet`) -> `verdicts` -> `ingest` -> (`causes`, `tickets`)
+//! -> `sizing` -> (`access`, `pools`) -> `runtime` -> the crates below. A table in `tests/support/tests/house.rs` lists which room may use which.
 //!
 //! | room | content |
 //! |---|---|
@@ -15,8 +15,10 @@
 //! | `fleet` | attempts as a caller may see them, statistics, proposals |
 //! | `verdicts` | decides every verdict: questions, evidence, corrections |
 //! | `ingest` | the writer of all but tickets: open attempts, commits, seals, ends, retention, and what is read at a start |
+//! | `causes` | why a failure failed: rules in force, known failures, corrections |
 //! | `tickets` | slots in pools with a limit |
 //! | `sizing` | sizes of the next attempt, and the pool that it goes to |
+//! | `pools` | the pools in force, and who holds their slots |
 //! | `access` | who calls, what the caller may do and see ([`privacy`]) |
 //! | `runtime` | what all rooms use: settings, clock, logs, metrics, reloaded files, requests to others |
 //! | `admin` | commands other than serving |
@@ -25,11 +27,13 @@
 mod access;
 mod admin;
 mod app;
+mod causes;
 mod ci;
 mod door;
 mod fleet;
 pub mod fuzz;
 mod ingest;
+mod pools;
 mod runtime;
 mod sizing;
 mod tickets;

@@ -17,18 +17,23 @@ use plimsoll_support::files_below;
 /// reason; one that is gone leaves the table.
 const ARROWS: &[(&str, &[&str])] = &[
     ("access", &["runtime"]),
-    ("admin", &["access", "ci", "door", "ingest", "runtime", "sizing", "tickets"]),
+    ("admin", &["access", "causes", "ci", "door", "ingest", "pools", "runtime", "sizing", "tickets"]),
     (
         "app",
-        &["access", "admin", "ci", "door", "fleet", "ingest", "runtime", "sizing", "tickets", "verdicts"],
+        &[
+            "access", "admin", "causes", "ci", "door", "fleet", "ingest", "pools", "runtime", "sizing",
+            "tickets", "verdicts",
+        ],
     ),
+    ("causes", &["runtime"]),
     ("ci", &["ingest", "runtime", "sizing", "tickets", "verdicts"]),
-    ("door", &["access", "ci", "fleet", "ingest", "runtime", "sizing", "tickets", "verdicts"]),
-    ("fleet", &["access", "ingest", "runtime", "sizing", "verdicts"]),
+    ("door", &["access", "ci", "fleet", "ingest", "pools", "runtime", "sizing", "tickets", "verdicts"]),
+    ("fleet", &["access", "ingest", "pools", "runtime", "sizing", "verdicts"]),
     ("fuzz", &["access", "ci", "door", "runtime"]),
-    ("ingest", &["access", "runtime", "sizing", "tickets"]),
-    ("sizing", &["access", "runtime"]),
-    ("tickets", &["access", "runtime", "sizing"]),
+    ("ingest", &["access", "causes", "pools", "runtime", "tickets"]),
+    ("pools", &["runtime"]),
+    ("sizing", &["access", "pools", "runtime"]),
+    ("tickets", &["access", "pools", "runtime", "sizing"]),
     ("verdicts", &["access", "ingest", "runtime"]),
 ];
 

@@ -17,7 +17,7 @@ use plimsoll_proto::{
 use serde::Serialize;
 
 use super::{line::examples_text, terminal::wrapped_for};
-use crate::{ingest::failure_classifier, runtime::settings::Config};
+use crate::{causes, runtime::settings::Config};
 
 /// Judges recorded failures.
 #[derive(Debug, Args)]
@@ -56,7 +56,7 @@ impl Classify {
         let mut out = BufWriter::new(stdout().lock());
         let (mut judged, mut unread) = (0_u64, 0_u64);
         let rules = match &config.rules_dir {
-            Some(dir) => failure_classifier::read_rules(dir)?,
+            Some(dir) => causes::read_rules(dir)?,
             None => LogRules::built_in(),
         };
         let (predict, retry) = (&config.predict, &config.retry);

@@ -17,7 +17,7 @@ use plimsoll_proto::{figures, limits, log_excerpt::LogExcerpt, reasons, shown::c
 use serde::{Deserialize, Serialize};
 
 use super::{Output, line::examples_text, print_note, terminal::wrapped_except_tables};
-use crate::{ingest::failure_classifier, runtime::settings::Config};
+use crate::{causes, runtime::settings::Config};
 
 #[derive(Debug, Args)]
 #[command(after_help = examples_text(&["rules explain - --output json", "rules explain build.log --stats stats.json --project a/b"]))]
@@ -108,7 +108,7 @@ impl Explain {
     /// The log cannot be read, or the rules of the settings are wrong.
     pub(super) fn run(&self, config: &Config) -> anyhow::Result<()> {
         let rules = match &config.rules_dir {
-            Some(dir) => failure_classifier::read_rules(dir)?,
+            Some(dir) => causes::read_rules(dir)?,
             None => LogRules::built_in(),
         };
         let log = excerpt_of(&self.log).with_context(|| format!("{} cannot be read", self.log.display()))?;
@@ -131,7 +131,7 @@ impl Check {
     pub(super) fn run(&self, config: &Config) -> anyhow::Result<()> {
         let dir = self.dir.as_deref().or(config.rules_dir.as_deref());
         let dir = dir.context("name a directory, or set rules_dir")?;
-        let report = check_files(&failure_classifier::rule_files(dir)?);
+        let report = check_files(&causes::rule_files(dir)?);
         report.notes.iter().map(|text| clean(text)).for_each(print_note);
         let mut out = stdout().lock();
         for wrong in &report.errors {

@@ -14,7 +14,7 @@ use plimsoll_proto::{job, key::KEY_TEXTS, limits, quantity, shown::escaped_lines
 use serde::Serialize;
 
 use super::{Output, line::examples_text, log_rules, print, print_note};
-use crate::{runtime::settings::Config, sizing::pools};
+use crate::{pools, runtime::settings::Config};
 
 /// Looks at rules: those for pools, and those for lines of logs.
 #[derive(Debug, Args)]

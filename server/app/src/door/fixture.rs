@@ -10,8 +10,9 @@ use crate::{
     door::read_api::ReadApi,
     fleet::{AttemptService, StatisticsService, statistics::QuestionSlots},
     ingest::{Ingest, fixture},
+    pools::PoolRegistry,
     runtime::{answer_memory::AnswerMemory, metrics::Metrics},
-    sizing::{SizingService, pools::PoolRegistry, shadow_mode::ShadowMode},
+    sizing::{SizingService, shadow_mode::ShadowMode},
     verdicts::Verdicts,
 };
 

@@ -20,7 +20,7 @@ use plimsoll_core::{
 };
 use plimsoll_store::{self as store, Store, StoreError};
 
-use crate::{ingest::failure_classifier::FailureClassifier, runtime::audit::AUDIT};
+use crate::{causes::FailureClassifier, runtime::audit::AUDIT};
 
 /// A summary with a changed cause.
 #[derive(Debug)]

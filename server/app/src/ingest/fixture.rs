@@ -15,13 +15,10 @@ use plimsoll_store::{Batch, KeyKind, Store, put_verdict};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    ingest::{
-        Finish, Ingest, IngestParts, Worker,
-        failure_classifier::{FailureClassifier, RuleSources},
-        job_pods::JobPods,
-    },
+    causes::{FailureClassifier, RuleSources},
+    ingest::{Finish, Ingest, IngestParts, Worker, job_pods::JobPods},
+    pools::PoolRegistry,
     runtime::{clock::Clock, metrics::Metrics},
-    sizing::pools::PoolRegistry,
     tickets::TicketRegistry,
     verdicts::Verdicts,
 };

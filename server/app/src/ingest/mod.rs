@@ -10,7 +10,6 @@
 //! | `open_quota` | `OpenQuota` | limits of open attempts |
 //! | `commit` | `CommitPipeline` | the commit being filled, and the one being written |
 //! | `causes` | | the cause that a verdict writes into the attempt's summary |
-//! | `failure_classifier` | | the cause of a failure: rules in force, and what earlier failures taught |
 //! | `job_pods` | | sizes of jobs' pods |
 //! | `compaction` | `Compactions` | compactions of long attempts, and the answers that wait for them |
 //! | `ci_reports` | `CiReports` | outcomes reported by the CI system |
@@ -29,7 +28,6 @@ mod compaction;
 mod compaction_queue;
 mod ended_counters;
 mod ending;
-pub(crate) mod failure_classifier;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub(crate) mod job_pods;
@@ -73,12 +71,13 @@ pub(crate) use crate::{
 
 use crate::{
     access::identity::Identity,
-    ingest::{failure_classifier::FailureClassifier, job_pods::JobPods, start_time::start},
+    causes::FailureClassifier,
+    ingest::{job_pods::JobPods, start_time::start},
+    pools::PoolRegistry,
     runtime::{
         clock::Clock,
         metrics::{KindLabel, Metrics},
     },
-    sizing::pools::PoolRegistry,
     tickets::TicketRegistry,
 };
 

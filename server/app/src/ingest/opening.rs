@@ -79,7 +79,7 @@ mod tests {
             |ingest: &Ingest| ingest.with_prediction(fixture::attempt("a")).opening.predicted.unwrap();
         assert!(noted(&ingest).memory_limit > Bytes(64 << 20));
         let metrics = std::sync::Arc::clone(&ingest.parts.metrics);
-        ingest.parts.pools = crate::sizing::pools::PoolRegistry::open(Some(path), metrics).unwrap();
+        ingest.parts.pools = crate::pools::PoolRegistry::open(Some(path), metrics).unwrap();
         assert_eq!(noted(&ingest).memory_limit, Bytes(64 << 20));
     }
 

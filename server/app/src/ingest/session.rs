@@ -15,8 +15,8 @@ use crate::{
         request::{Append, Finish, NewSamples, RunningAttempt},
         stream_handle::StreamHandle,
     },
+    pools::HeldSlot,
     runtime::skipped_facts::SkippedFacts,
-    sizing::pools::HeldSlot,
 };
 
 /// One open attempt.

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     access::identity::Identity,
     ingest::{compaction_queue::LooseSamples, start_time::start},
-    sizing::pools::{HeldSlot, PoolRegistry},
+    pools::{HeldSlot, PoolRegistry},
 };
 
 /// The open attempts by their ids.

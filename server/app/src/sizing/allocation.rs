@@ -176,7 +176,7 @@ mod tests {
     use plimsoll_core::domain::test_summary;
 
     use super::*;
-    use crate::{door::fixture::sizing_alone, runtime::metrics::Metrics, sizing::pools::PoolRegistry};
+    use crate::{door::fixture::sizing_alone, pools::PoolRegistry, runtime::metrics::Metrics};
 
     fn service(pools: &str) -> (SizingService, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();

@@ -8,14 +8,12 @@
 //! | [`allocation`] | sizes for a job of stock Spack, within a time limit |
 //! | [`known_answers`] | answers to stock Spack by the text of the request |
 //! | [`explanation`], [`need_groups`] | explanation of a prediction |
-//! | [`pools`] | the pools in force, and who holds their slots |
 //! | [`shadow_mode`] | whose predictions are in force |
 
 mod allocation;
 mod explanation;
 mod known_answers;
 mod need_groups;
-pub(crate) mod pools;
 mod prediction;
 pub(crate) mod shadow_mode;
 
@@ -35,8 +33,9 @@ pub(crate) use prediction::PredictionCache;
 
 use crate::{
     access::{identity::Identity, privacy::PrivacySettings},
+    pools::PoolRegistry,
     runtime::metrics::{KindLabel, Metrics},
-    sizing::{pools::PoolRegistry, shadow_mode::ShadowMode},
+    sizing::shadow_mode::ShadowMode,
 };
 
 /// Computes sizes for attempts. Cheap to clone.

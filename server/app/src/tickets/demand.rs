@@ -9,8 +9,8 @@ use plimsoll_core::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    pools::{PoolOccupancy, PoolRegistry},
     runtime::metrics::{Metrics, PoolLabels},
-    sizing::pools::{PoolOccupancy, PoolRegistry},
 };
 
 /// How often metrics are updated: well below the usual scrape interval.

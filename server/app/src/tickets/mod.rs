@@ -64,8 +64,8 @@ pub(crate) use watching::Watching;
 
 use crate::{
     access::{Refusal, identity::Identity},
+    pools::PoolRegistry,
     runtime::{clock::Clock, metrics::Metrics},
-    sizing::pools::PoolRegistry,
 };
 
 /// All tickets of this server. Cheap to clone; clones share the state.

@@ -8,8 +8,8 @@
 //! | how a job ended (hook) | `ingest::ci_outcomes::early_reports`, `gitlab::stored_hooks` | memory, store | role `hook`, or the hook's own secret; it must be allowed to report on the project that it names | when it ends an attempt, and when one opens | the oldest of the busiest reporter; in the store after an hour | 10,000 |
 //! | that a hook was received before | `gitlab::waiting` | memory | the same; hooks of two reporters are different | not needed: only a hook of the same reporter is a repetition | the oldest | 20,000 |
 //! | verdicts, with their evidence | `verdicts::known` | store | a trusted caller of the project, or the job itself | when the next one is given, at the end of the attempt, when shown, at a start | those of others when the attempt ends; all with the attempt, or as one of 100,000 strays | 64 of a project, 1,024 of an attempt |
-//! | failures of a key | `ingest::failure_classifier` | memory | as verdicts | by the project in the key | the oldest | 50,000 |
-//! | jobs that memory ended | `ingest::failure_classifier::jobs_short_of_memory` | memory, from verdicts | as verdicts | by the project in the name of the job | the oldest | 10,000 |
+//! | failures of a key | `causes` | memory | as verdicts | by the project in the key | the oldest | 50,000 |
+//! | jobs that memory ended | `causes::jobs_short_of_memory` | memory, from verdicts | as verdicts | by the project in the name of the job | the oldest | 10,000 |
 //! | refused retries | `crate::stats` | memory | as verdicts | when the attempt gets its row | the oldest | see `stats` |
 //! | sizes of pods | `ingest::job_pods` | memory, store | the API server, about pods in the webhook's namespaces | when a verdict or the next pod asks | the oldest; all after a week | 10,000 |
 //! | which attempt is retried | `domain::attempt` | record of the retry | agent of the retry | when it is followed: only to attempts of the same project | with the attempt | one |

@@ -13,14 +13,15 @@ use plimsoll_core::{domain::History, shared_history::SharedHistory};
 use super::{CheckLine, line_of};
 use crate::{
     access::{guard::Guard, identity::AccessFile},
-    ingest::failure_classifier::{FailureClassifier, RuleSources},
+    causes::{FailureClassifier, RuleSources},
+    pools::PoolRegistry,
     runtime::{
         clock::Clock,
         metrics::Metrics,
         settings::Config,
         tls::{Certificate, ClientCertificates, renewal_note},
     },
-    sizing::{pools::PoolRegistry, shadow_mode::ShadowMode},
+    sizing::shadow_mode::ShadowMode,
 };
 
 /// Checks the access file.

@@ -9,8 +9,8 @@ use tokio::{runtime::Builder, task::JoinSet};
 use super::{CheckLine, line_of};
 use crate::{
     ci::kubernetes::{SERVICE_ACCOUNT, read_limit_ranges},
+    pools,
     runtime::settings::Config,
-    sizing::pools,
     tickets::check_upstream,
 };
 

@@ -9,7 +9,7 @@ use plimsoll_proto::{figures::counted, job, shown::escaped_lines};
 use serde::Serialize;
 
 use super::super::{Output, line::examples_text, print};
-use crate::{runtime::settings::Config, sizing::pools};
+use crate::{pools, runtime::settings::Config};
 
 /// Tells how many builds of some kinds run at once: on nodes that have the labels which these kinds select, under the limits of tickets.
 /// Koji's builders should have this capacity in all, for the kinds that have a task in Koji.

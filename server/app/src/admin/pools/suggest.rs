@@ -16,7 +16,7 @@ use plimsoll_lab::{
 use super::super::{
     line::examples_text, print, print_note, progress::Progress, terminal::wrapped_except_tables,
 };
-use crate::{runtime::settings::Config, sizing::pools};
+use crate::{pools, runtime::settings::Config};
 
 /// Tells from recorded history which packages deserve a powerful builder, which of the list do not profit from it, and the hours and money
 /// of both. Time on a builder is measured, or worked out from build jobs and CPU time.

@@ -36,8 +36,8 @@ use crate::{
     },
     door::wire::delivery,
     ingest::{Ingest, Refusal, StreamHandle},
+    pools::PoolRegistry,
     runtime::{metrics::Metrics, skipped_facts::SkippedFacts},
-    sizing::pools::PoolRegistry,
 };
 
 /// When agents should reconnect after the server has stopped: long enough for a restart, and short

@@ -62,8 +62,8 @@ use crate::{
         read_api::ReadApi,
     },
     ingest::Ingest,
+    pools::PoolRegistry,
     runtime::metrics::Metrics,
-    sizing::pools::PoolRegistry,
     tickets::WaitSlots,
 };
 

@@ -12,7 +12,7 @@ use crate::{
         self,
         pools::{demand, kind, pool},
     },
-    sizing::pools::PoolRegistry,
+    pools::PoolRegistry,
     tickets::{Demands, TicketService, WaitSlots},
 };
 

@@ -66,8 +66,8 @@ mod tests {
             fixture,
             grpc::{guarded::tests::OneStream, placement::PlacementService, streams::Streams},
         },
+        pools::PoolRegistry,
         runtime::{clock::Clock, metrics::Metrics},
-        sizing::pools::PoolRegistry,
         tickets::{Demands, TicketRegistry, TicketService, WaitSlots},
     };
 

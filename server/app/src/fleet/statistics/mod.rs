@@ -19,8 +19,9 @@ pub(crate) use recommendations::{RecommendQuestion, RecommendationAnswer};
 use crate::{
     access::{Refusal, identity::Identity, redaction::Redactor},
     ingest::Ingest,
+    pools::PoolRegistry,
     runtime::answer_memory::AnswerMemory,
-    sizing::{SizingService, pools::PoolRegistry},
+    sizing::SizingService,
     verdicts::Verdicts,
 };
 

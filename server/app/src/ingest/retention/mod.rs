@@ -18,7 +18,7 @@ use summaries::SummaryWalk;
 use trusted_clock::whole_ms;
 
 use crate::{
-    ingest::failure_classifier::FailureClassifier,
+    causes::FailureClassifier,
     runtime::{clock::Clock, metrics::Metrics},
 };
 

@@ -18,7 +18,7 @@ use super::{
     newest::NewestAttempts,
     unmeasured::UnmeasuredVerdicts,
 };
-use crate::{ingest::failure_classifier::FailureClassifier, runtime::metrics::Metrics};
+use crate::{causes::FailureClassifier, runtime::metrics::Metrics};
 
 /// How far in the future an attempt may have ended, milliseconds: correcting a clock moves it by
 /// less, unless it was wrong.

@@ -10,8 +10,8 @@ use super::{super::case::with_pool, *};
 use crate::{
     access::{own_log::OwnLog, privacy::ReadableWords},
     ingest::{causes::judged_early, fixture},
+    pools::PoolRegistry,
     runtime::metrics::KindLabel,
-    sizing::pools::PoolRegistry,
 };
 
 fn question() -> Evidence {

@@ -8,8 +8,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::*;
 use crate::{
-    access::identity::Role, door::grpc::guarded::tests::OneStream, runtime::metrics::Metrics,
-    sizing::pools::PoolRegistry,
+    access::identity::Role, door::grpc::guarded::tests::OneStream, pools::PoolRegistry,
+    runtime::metrics::Metrics,
 };
 
 /// A service over one pool, whose queue the test sets.

@@ -8,8 +8,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::*;
 use crate::{
     door::fixture,
+    pools::PoolRegistry,
     runtime::{clock::Clock, metrics::Metrics},
-    sizing::pools::PoolRegistry,
     tickets::TicketRegistry,
 };
 
