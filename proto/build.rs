@@ -3,10 +3,7 @@
 use std::{env, error::Error, fmt::Write as _, fs, path::PathBuf};
 
 use prost::Message as _;
-use prost_types::{
-    DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorSet,
-    field_descriptor_proto::Type,
-};
+use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet, field_descriptor_proto::Type};
 
 const FILES: [&str; 7] = [
     "externalscaler.proto",
@@ -26,11 +23,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
     fs::write(out.join("json.rs"), json(&descriptors)?)?;
-    tonic_prost_build::configure().codec_path("crate::codec::MessageCodec").compile_fds(descriptors)?;
+    tonic_prost_build::configure()
+        .codec_path("crate::codec::MessageCodec")
+        // the server stores it
+        .enum_attribute(".plimsoll.v1.Source", "#[derive(serde::Serialize, serde::Deserialize)]")
+        .enum_attribute(".plimsoll.v1.Source", "#[serde(rename_all = \"snake_case\")]")
+        .compile_fds(descriptors)?;
     Ok(())
 }
 
-/// The part of `src/words/json.rs` that follows from the messages: their fields in the order of the files, and the words of enumerations.
+/// The part of `src/words/json.rs` that follows from the messages: their fields in the order of the files.
 fn json(descriptors: &FileDescriptorSet) -> Result<String, std::fmt::Error> {
     let ours = || descriptors.file.iter().filter(|file| file.package() == "plimsoll.v1");
     let mut code = String::new();
@@ -51,13 +53,6 @@ fn json(descriptors: &FileDescriptorSet) -> Result<String, std::fmt::Error> {
             }} }}"
         )?;
     }
-    for of in ours().flat_map(|file| &file.enum_type) {
-        let (name, prefix) = (of.name(), prefix(of));
-        writeln!(
-            code,
-            "impl Word for v1::{name} {{ fn word(self) -> String {{ word(self.as_str_name(), {prefix:?}) }} }}"
-        )?;
-    }
     Ok(code)
 }
 
@@ -75,9 +70,4 @@ fn field(field: &FieldDescriptorProto) -> String {
         _ => format!("self.{own}.json(shape)"),
     };
     format!("({name:?}.into(), {value}),")
-}
-
-/// What the names of all values begin with, as protocol buffers want it.
-fn prefix(of: &EnumDescriptorProto) -> &str {
-    of.value.first().and_then(|zero| zero.name().strip_suffix("UNSPECIFIED")).unwrap_or_default()
 }
