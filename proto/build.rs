@@ -42,7 +42,9 @@ fn json(descriptors: &FileDescriptorSet) -> Result<String, std::fmt::Error> {
     writeln!(code, "/// A message of `plimsoll.v1`.\n#[derive(Debug)]\npub enum Message<'m> {{ {names} }}")?;
     for message in messages {
         let name = message.name();
-        let fields = message.field.iter().map(field).collect::<String>();
+        // JSON has the text of a bound
+        let fields = message.field.iter().filter(|of| of.name() != "size_bound");
+        let fields = fields.map(field).collect::<String>();
         writeln!(
             code,
             "impl ToJson for v1::{name} {{ fn json(&self, shape: MessageShaper) -> Json {{

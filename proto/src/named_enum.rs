@@ -105,4 +105,4 @@ macro_rules! wire_enums {
     };
 }
 
-wire_enums! { Action AttemptOrder Cause ChangeKind CurveKnown GroupBy NoProposal OomOrigin Outcome Rung Source TicketState }
+wire_enums! { Action AttemptOrder Cause ChangeKind CurveKnown GroupBy NoProposal OomOrigin Outcome Rung SizeBoundKind Source TicketState }

@@ -70,8 +70,8 @@ pub(super) fn prediction(prediction: &Prediction) -> pb::Prediction {
 fn quantity(quantity: &Quantity) -> pb::Quantity {
     let Basis { rung: heaviest, attempts, quantile, margin, ref bound, all_of_rung, by_processes, .. } =
         quantity.basis;
-    let (rung, bound) = (heaviest.to_wire().into(), bound.to_string());
-    let basis = pb::Basis { rung, attempts, quantile, margin, bound, all_of_rung, by_processes };
+    let (rung, size_bound, bound) = (heaviest.to_wire().into(), bound.to_wire(), bound.to_string());
+    let basis = pb::Basis { rung, attempts, quantile, margin, bound, size_bound, all_of_rung, by_processes };
     pb::Quantity { value: quantity.value, basis: Some(basis) }
 }
 
