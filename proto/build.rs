@@ -3,10 +3,7 @@
 use std::{env, error::Error, fmt::Write as _, fs, path::PathBuf};
 
 use prost::Message as _;
-use prost_types::{
-    DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorSet,
-    field_descriptor_proto::Type,
-};
+use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet, field_descriptor_proto::Type};
 
 const FILES: [&str; 7] = [
     "externalscaler.proto",
@@ -26,11 +23,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
     fs::write(out.join("json.rs"), json(&descriptors)?)?;
-    tonic_prost_build::configure().codec_path("crate::codec::MessageCodec").compile_fds(descriptors)?;
+    tonic_prost_build::configure()
+        .codec_path("crate::codec::MessageCodec")
+        // the server stores it
+        .enum_attribute(".plimsoll.v1.Source", "#[derive(serde::Serialize, serde::Deserialize)]")
+        .enum_attribute(".plimsoll.v1.Source", "#[serde(rename_all = \"snake_case\")]")
+        .compile_fds(descriptors)?;
     Ok(())
 }
 
-/// The part of `src/words/json.rs` that follows from the messages: their fields in the order of the files, and the words of enumerations.
+/// The part of `src/words/json.rs` that follows from the messages: their fields in the order of the files.
 fn json(descriptors: &FileDescriptorSet) -> Result<String, std::fmt::Error> {
     let ours = || descriptors.file.iter().filter(|file| file.package() == "plimsoll.v1");
     let mut code = String::new();
@@ -40,7 +42,9 @@ fn json(descriptors: &FileDescriptorSet) -> Result<String, std::fmt::Error> {
     writeln!(code, "/// A message of `plimsoll.v1`.\n#[derive(Debug)]\npub enum Message<'m> {{ {names} }}")?;
     for message in messages {
         let name = message.name();
-        let fields = message.field.iter().map(field).collect::<String>();
+        // JSON has the text of a bound
+        let fields = message.field.iter().filter(|of| of.name() != "size_bound");
+        let fields = fields.map(field).collect::<String>();
         writeln!(
             code,
             "impl ToJson for v1::{name} {{ fn json(&self, shape: MessageShaper) -> Json {{
@@ -49,13 +53,6 @@ fn json(descriptors: &FileDescriptorSet) -> Result<String, std::fmt::Error> {
             impl Serialize for v1::{name} {{ fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {{
                 self.json(on_the_wire).serialize(to)
             }} }}"
-        )?;
-    }
-    for of in ours().flat_map(|file| &file.enum_type) {
-        let (name, prefix) = (of.name(), prefix(of));
-        writeln!(
-            code,
-            "impl Word for v1::{name} {{ fn word(self) -> String {{ word(self.as_str_name(), {prefix:?}) }} }}"
         )?;
     }
     Ok(code)
@@ -75,9 +72,4 @@ fn field(field: &FieldDescriptorProto) -> String {
         _ => format!("self.{own}.json(shape)"),
     };
     format!("({name:?}.into(), {value}),")
-}
-
-/// What the names of all values begin with, as protocol buffers want it.
-fn prefix(of: &EnumDescriptorProto) -> &str {
-    of.value.first().and_then(|zero| zero.name().strip_suffix("UNSPECIFIED")).unwrap_or_default()
 }

@@ -3,8 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::v1;
-
 /// What is the same for every failure with one cause.
 #[derive(Debug, Clone, Copy)]
 pub struct CauseTraits {
@@ -39,7 +37,7 @@ macro_rules! causes {
         $(#[$doc:meta])*
         $Cause:ident $name:literal: $words:literal, [$head:literal, $tail:literal], $rank:literal, $Limit:ident, $wait_s:expr;
     )+) => {
-        $crate::named_enum! {
+        $crate::wire_enum! {
             /// Why an attempt failed.
             #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
             #[serde(rename_all = "snake_case")]
@@ -55,21 +53,6 @@ macro_rules! causes {
                     $(Self::$Cause => ($words, [$head, $tail], $rank, RetryLimit::$Limit, $wait_s)),+
                 };
                 CauseTraits { words, sentence, log_rank, retries, wait_s }
-            }
-
-            /// The value on the wire.
-            pub const fn to_wire(self) -> v1::Cause {
-                match self {
-                    $(Self::$Cause => v1::Cause::$Cause),+
-                }
-            }
-
-            /// The cause of a value on the wire; `None` if no cause is set.
-            pub const fn of_wire(wire: v1::Cause) -> Option<Self> {
-                match wire {
-                    v1::Cause::Unspecified => None,
-                    $(v1::Cause::$Cause => Some(Self::$Cause)),+
-                }
             }
         }
     };
@@ -131,19 +114,14 @@ impl Cause {
     }
 }
 
-/// All causes of the wire, in the order of their numbers, which have no gaps.
-pub fn wire_causes() -> impl Iterator<Item = v1::Cause> {
-    (1..).map_while(|number| v1::Cause::try_from(number).ok())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::Word as _;
+    use crate::{WireEnum as _, v1};
 
     #[test]
     fn a_cause_has_one_name_in_json_files_and_on_the_wire() {
-        assert_eq!(wire_causes().count(), Cause::ALL.len());
+        assert_eq!(v1::Cause::all().count(), Cause::ALL.len());
         for cause in Cause::ALL {
             let wire = cause.to_wire();
             assert_eq!((wire.word(), Cause::of_wire(wire)), (cause.as_str().to_owned(), Some(cause)));

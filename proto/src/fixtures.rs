@@ -118,6 +118,18 @@ impl MessageMaker {
     }
 }
 
+/// Decodes a message that was recorded as hexadecimal digits.
+///
+/// # Panics
+/// If it is no such message.
+#[must_use]
+#[allow(clippy::unwrap_used, reason = "for tests")]
+pub fn recorded<M: Message + Default>(hex: &str) -> M {
+    let pairs = hex.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
+    let bytes: Vec<u8> = pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect();
+    M::decode(bytes.as_slice()).unwrap()
+}
+
 /// Compares a text with the expected one. If they differ, the actual text is left in the temporary directory as `NAME.txt`.
 ///
 /// # Panics

@@ -9,7 +9,7 @@
 //! | [`words`] | converts messages to text: numbers, times, sums, reasons, verdicts, proposals, JSON |
 //! | [`certificate`], [`checks`], [`own_files`], [`log_filter`] | when a certificate expires; the results of `doctor`; how both programs open their own files; which lines they log |
 //! | [`codec`] | encodes messages as bytes |
-//! | [`named_enum`](named_enum!) | declares an enum with a name for each variant |
+//! | [`named_enum`](named_enum!), [`wire_enum`](wire_enum!), [`WireEnum`] | declare enums with a name for each variant; the enums of the wire |
 
 pub mod cause;
 pub mod certificate;
@@ -31,6 +31,7 @@ pub mod spack;
 pub mod unpack;
 pub mod words;
 
+pub use named_enum::WireEnum;
 pub use words::{
     evidence, figures, json, measured, reasons, recommendations, series, shown, sums, tables, times, verdict,
     wrap,

@@ -11,7 +11,7 @@ use serde::{
     ser::{SerializeMap as _, SerializeSeq as _},
 };
 
-use crate::{measured, sums, v1};
+use crate::{WireEnum, measured, sums, v1};
 
 /// A JSON value that keeps the order of its fields.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,19 +49,9 @@ pub trait ToJson {
     fn json(&self, shape: MessageShaper) -> Json;
 }
 
-/// An enumeration of the wire.
-pub trait Word: TryFrom<i32> {
-    /// The value's name in lower case, without the name of its enumeration: `disk_full`.
-    fn word(self) -> String;
-}
-
 include!(concat!(env!("OUT_DIR"), "/json.rs"));
 
-fn word(name: &str, prefix: &str) -> String {
-    name.strip_prefix(prefix).unwrap_or(name).to_ascii_lowercase()
-}
-
-fn enum_json<E: Word>(number: i32) -> Json {
+fn enum_json<E: WireEnum>(number: i32) -> Json {
     E::try_from(number).map_or(Json::Unnamed(number), |known| Json::Text(known.word()))
 }
 

@@ -1,5 +1,5 @@
 //! Words and numbers for people, made from the messages of the wire. There is one function for each, so that terminal, page, report and
-//! JSON show the same. These texts are not sent, except those of a size's bound ([`reasons::SizeBound`]), which are also parsed.
+//! JSON show the same. These texts are not sent, except those of a size's bound ([`reasons::SizeBound`]).
 //!
 //! | module | content |
 //! |---|---|

@@ -1,7 +1,6 @@
 //! Sentences that explain a predicted number to people. The terminal, the page and the report at the end of a job all use them.
 //!
-//! A [`Basis`](crate::v1::Basis) is sent as numbers and one text, its bound. [`SizeBound`] formats that text from a value on the server,
-//! and parses it again before a sentence is made from it. An unknown text, from another release, is shown unchanged.
+//! A [`Basis`](crate::v1::Basis) is sent as numbers and a bound: [`SizeBound`].
 //!
 //! All sentences are listed in `reasons/sentences.txt` for reading; a test compares the list.
 
@@ -167,13 +166,13 @@ pub fn more_jobs_than_cores_note(prediction: &Prediction) -> Option<String> {
         Some((quantity.value, quantity.basis.as_ref()?))
     };
     let ((jobs, ran), (millicores, used)) = (of(SizeKind::BuildJobs)?, of(SizeKind::CpuRequest)?);
-    let is_usual = ran.bound.is_empty() && ran.attempts > 0;
+    let is_usual = SizeBound::of(ran) == SizeBound::None && ran.attempts > 0;
     if !is_usual || jobs.saturating_mul(1000) < millicores.saturating_mul(MANY_JOBS_PER_CORE) {
         return None;
     }
     let request = match used.rung() {
         Rung::Default => "the cpu request is the default",
-        _ if used.bound.is_empty() => "the cpu request is what builds used on average",
+        _ if SizeBound::of(used) == SizeBound::None => "the cpu request is what builds used on average",
         _ => return None,
     };
     Some(format!("-j{jobs} is how many jobs the builds ran with, not how many ran at once; {request}"))
@@ -183,7 +182,7 @@ pub fn more_jobs_than_cores_note(prediction: &Prediction) -> Option<String> {
 fn lower_bound_reason(kind: SizeKind, quantity: &Quantity, prediction: &Prediction) -> Option<Reason> {
     let is_memory = matches!(kind, SizeKind::MemoryRequest | SizeKind::MemoryLimit);
     let basis = quantity.basis.as_ref().filter(|_| is_memory)?;
-    let bound = prediction.lower_bound.as_ref().filter(|_| basis.bound == SizeBound::Default.to_string())?;
+    let bound = prediction.lower_bound.as_ref().filter(|_| SizeBound::of(basis) == SizeBound::Default)?;
     Some(Reason { why: format!("the default; {}", lower_bound(bound)), source: String::new() })
 }
 
@@ -244,7 +243,7 @@ impl Reason {
 fn reason_of_quantity(kind: SizeKind, quantity: &Quantity) -> Reason {
     let alone = |why: String| Reason { why, source: String::new() };
     let Some(basis) = &quantity.basis else { return alone(String::new()) };
-    let bound = SizeBound::parse(&basis.bound);
+    let bound = SizeBound::of(basis);
     if bound == SizeBound::Default && basis.attempts > 0 {
         let (attempts, say) = (
             figures::counted(basis.attempts.into(), "attempt"),

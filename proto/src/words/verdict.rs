@@ -173,7 +173,7 @@ fn from_to(had: Option<String>, now: &str) -> String {
 fn jobs_had(verdict: &Verdict) -> Option<String> {
     let jobs = SizeKind::BuildJobs.of(verdict.next.as_ref()?)?;
     match bound_of(jobs) {
-        SizeBound::HalfOf { jobs: had, .. } => Some(format!("-j{had} -> -j{}", jobs.value)),
+        SizeBound::HalfOf(had, _) => Some(format!("-j{had} -> -j{}", jobs.value)),
         SizeBound::RoomIn(_) => Some(format!("-j{}", jobs.value)),
         _ => None,
     }
@@ -188,7 +188,7 @@ fn exceeded_request(verdict: &Verdict) -> Option<String> {
 }
 
 fn bound_of(quantity: &Quantity) -> SizeBound {
-    quantity.basis.as_ref().map_or(SizeBound::None, |basis| SizeBound::parse(&basis.bound))
+    quantity.basis.as_ref().map_or(SizeBound::None, SizeBound::of)
 }
 
 fn is_memory_cause(cause: Cause) -> bool {

@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 use plimsoll_proto::{
-    measured,
-    v1::{AttemptOrder, ListAttemptsResponse, Outcome, Summary},
+    WireEnum as _, measured,
+    v1::{AttemptOrder, Cause, ListAttemptsResponse, Outcome, Summary},
 };
 
 use super::{
@@ -79,16 +79,11 @@ impl AttemptsPage<'_> {
     }
 }
 
-/// The value for an outcome in the address of the page.
-pub fn outcome_value(outcome: Outcome) -> &'static str {
-    words::value(outcome.as_str_name(), "OUTCOME_")
-}
-
 /// The value for an order in the address of the page.
 pub fn order_value(order: AttemptOrder) -> &'static str {
     match order {
         AttemptOrder::Unspecified => "",
-        order => words::value(order.as_str_name(), "ATTEMPT_ORDER_"),
+        order => order.short_name(),
     }
 }
 
@@ -100,8 +95,9 @@ fn page_fields(fields: &Fields) -> Vec<(&'static str, &str)> {
 
 fn filter_form(fields: &Fields, view: &ReaderChoice) -> Markup {
     let choice = |name: &str, value: &str, text: &str| {
+        let is_chosen = fields.get(name).replace('-', "_").eq_ignore_ascii_case(value);
         html! {
-            option value=(value) selected[words::wire_name("", fields.get(name)) == value] { (text) }
+            option value=(value) selected[is_chosen] { (text) }
         }
     };
     let more = FORM_FIELDS.iter().skip(1).any(|(name, _)| !fields.get(name).is_empty());
@@ -110,12 +106,12 @@ fn filter_form(fields: &Fields, view: &ReaderChoice) -> Markup {
             @for (name, words) in FORM_FIELDS.iter().take(1) { (form_field(name, words, fields.get(name))) }
             label { "Outcome" select name="outcome" {
                 (choice("outcome", "", "all"))
-                @for one in OUTCOMES { (choice("outcome", outcome_value(one), words::outcome(one))) }
+                @for one in OUTCOMES { (choice("outcome", one.short_name(), words::outcome(one))) }
                 (choice("outcome", CANCELED, "canceled"))
             } }
             label { "Cause" select name="cause" {
                 (choice("cause", "", "all"))
-                @for (value, one) in words::causes() { (choice("cause", value, words::cause(one))) }
+                @for one in Cause::all() { (choice("cause", one.short_name(), words::cause(one))) }
             } }
             label { "Order" select name="order" { @for (order, text) in ORDERS { (choice("order", order_value(order), text)) } } }
             details open[more] {

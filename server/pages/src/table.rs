@@ -2,6 +2,7 @@
 
 use maud::{Markup, PreEscaped, html};
 use plimsoll_proto::{
+    WireEnum as _,
     tables::{FactCell, FactTable},
     v1::Cause,
 };
@@ -102,7 +103,7 @@ fn fact_cell(cell: &FactCell, is_name: bool, view: &ReaderChoice) -> Markup {
         FactCell::Build(key, package) => html! { a href=(view.package(package)) { (key) } },
         FactCell::Failures(_, cause, project, signature) if *cause != Cause::Unspecified => {
             let of = ReaderChoice { project: project.clone(), ..view.clone() };
-            let cause = words::value(cause.as_str_name(), "CAUSE_");
+            let cause = cause.short_name();
             html! { a href=(of.link("/attempts", &[("cause", cause), ("signature", signature)])) { (cell.text()) } }
         }
         FactCell::Attempt(words, id, note) => {

@@ -2,15 +2,7 @@
 
 use maud::{Markup, html};
 pub(super) use plimsoll_proto::evidence::{cause_words as cause, outcome_words as outcome};
-use plimsoll_proto::{
-    cause::wire_causes,
-    v1::{Cause, Outcome, Source},
-};
-
-/// All causes of a failure, each with its value in a form.
-pub fn causes() -> impl Iterator<Item = (&'static str, Cause)> {
-    wire_causes().map(|one| (value(one.as_str_name(), "CAUSE_"), one))
-}
+use plimsoll_proto::v1::{Cause, Outcome, Source};
 
 /// A reason as a sentence: starts with a capital letter, ends with a full stop.
 pub(super) fn sentence(reason: &str) -> String {
@@ -27,16 +19,6 @@ pub(super) fn marked_up(text: &str) -> Markup {
             @if nth % 2 == 0 { (piece) } @else { code { (piece) } }
         }
     }
-}
-
-/// The name of an enumeration's value without the prefix `prefix`, as it is written in the page's URLs, such as `OOM`.
-pub fn value(name: &'static str, prefix: &str) -> &'static str {
-    name.strip_prefix(prefix).unwrap_or(name)
-}
-
-/// The name on the wire of a value in a URL. It may be written as `failed`, `tool-oom` or `TOOL_OOM`.
-pub fn wire_name(prefix: &str, name: &str) -> String {
-    format!("{prefix}{}", name.to_ascii_uppercase().replace('-', "_"))
 }
 
 /// The outcome as a badge with a word and a symbol, so that it does not depend on colour.
@@ -82,12 +64,5 @@ mod tests {
     #[test]
     fn names_between_backticks_are_marked_and_escaped() {
         assert_eq!(marked_up("see `a<b>` too").into_string(), "see <code>a&lt;b&gt;</code> too");
-    }
-
-    #[test]
-    fn every_cause_can_be_chosen_and_has_words() {
-        let all: Vec<_> = causes().collect();
-        assert!(all.iter().all(|(value, one)| !cause(*one).is_empty() && !value.is_empty()));
-        assert_eq!(all.first().map(|(value, _)| *value), Some("OOM"));
     }
 }

@@ -30,8 +30,8 @@ const SOURCES: &[MeasurementSource] = &[
     MeasurementSource::ProcessTree,
     MeasurementSource::Prometheus,
 ];
-const OUTCOMES: &[Outcome] = &[Outcome::Succeeded, Outcome::Failed, Outcome::Lost, Outcome::Ended];
-const ORIGINS: &[OomOrigin] = &[OomOrigin::OwnLimit, OomOrigin::LimitAbove, OomOrigin::Host];
+const OUTCOMES: &[Outcome] = &Outcome::ALL;
+const ORIGINS: &[OomOrigin] = &OomOrigin::ALL;
 const CAUSES: &[Cause] = &Cause::ALL;
 
 const EVIDENCE: &[EvidenceSource] = &[

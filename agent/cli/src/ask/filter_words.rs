@@ -1,7 +1,7 @@
 //! Describes a filter in words, for the heading of an answer.
 
 use plimsoll_proto::{
-    json::Word as _,
+    WireEnum as _,
     shown::clean,
     times,
     v1::{Cause, Filter, Outcome},

@@ -12,10 +12,7 @@ use std::{
 };
 
 use nix::fcntl::OFlag;
-use plimsoll_proto::{
-    json::{ToJson, Word as _},
-    own_files,
-};
+use plimsoll_proto::{WireEnum as _, json::ToJson, own_files};
 use rustix::{
     fs::fstat,
     io::Errno,

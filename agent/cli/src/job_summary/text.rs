@@ -228,9 +228,10 @@ fn size_names(prediction: &Prediction, kinds: &[SizeKind]) -> String {
 /// Whether both memory sizes are the operator's defaults, because the server knows no attempt that shows the
 /// build's need. They are no advice.
 fn is_default(prediction: &Prediction) -> bool {
-    let default = SizeBound::Default.to_string();
     [SizeKind::MemoryRequest, SizeKind::MemoryLimit].into_iter().all(|kind| {
-        kind.of(prediction).and_then(|size| size.basis.as_ref()).is_some_and(|basis| basis.bound == default)
+        kind.of(prediction)
+            .and_then(|size| size.basis.as_ref())
+            .is_some_and(|basis| SizeBound::of(basis) == SizeBound::Default)
     })
 }
 

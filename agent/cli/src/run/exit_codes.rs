@@ -1,10 +1,6 @@
 //! Exit codes that report verdicts, so that the CI system can act on them (GitLab: `retry: exit_codes:`).
 
-use plimsoll_proto::{json::Word as _, v1::Action};
-
-/// Every possible verdict.
-const VERDICTS: [Action; 6] =
-    [Action::No, Action::AsIs, Action::Bigger, Action::FewerJobs, Action::Longer, Action::Elsewhere];
+use plimsoll_proto::{WireEnum as _, v1::Action};
 
 /// Exit codes that replace the exit code of a failed build, by verdict.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,8 +35,9 @@ impl ExitCodes {
 fn read(pair: &str) -> Result<(Action, u8), String> {
     let (verdict, code) = pair.split_once('=').ok_or("expected VERDICT=CODE, for example bigger=82")?;
     let wanted = verdict.trim().replace('_', "-");
-    let action = VERDICTS.into_iter().find(|action| name(*action) == wanted).ok_or_else(|| {
-        format!("{verdict:?} is not a verdict; verdicts are: {}", VERDICTS.map(name).join(", "))
+    let action = Action::all().find(|action| name(*action) == wanted).ok_or_else(|| {
+        let known: Vec<_> = Action::all().map(name).collect();
+        format!("{verdict:?} is not a verdict; verdicts are: {}", known.join(", "))
     })?;
     match code.trim().parse::<u8>() {
         Ok(0) => Err("0 would make a failed build pass; expected 1 to 255".to_owned()),
@@ -64,7 +61,7 @@ mod tests {
         assert!(ExitCodes::parse(line.split(',')).unwrap_err().contains("as-is has a code already"));
         let line = "no=1, as_is=83,bigger=82,fewer-jobs=82,longer=255,elsewhere = 7,";
         let codes = ExitCodes::parse(line.split(',')).unwrap();
-        assert_eq!(VERDICTS.map(|action| codes.of(action)), [1, 83, 82, 82, 255, 7].map(Some));
+        assert!(Action::all().map(|action| codes.of(action)).eq([1, 83, 82, 82, 255, 7].map(Some)));
         assert_eq!(codes.of(Action::Unspecified), None);
         assert!(ExitCodes::parse([""]).unwrap().is_empty());
     }

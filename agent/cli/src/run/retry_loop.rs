@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plimsoll_client::{delivery, questions::Client};
 use plimsoll_measure::kernel::Kernel;
-use plimsoll_proto::{figures, job, json::Word as _, shown::clean, v1::CloseTicketRequest};
+use plimsoll_proto::{WireEnum as _, figures, job, shown::clean, v1::CloseTicketRequest};
 use rustix::stdio::stdin;
 use tokio::time::timeout;
 

@@ -45,10 +45,14 @@ impl IncompleteNeed {
 
     /// `source` as a source of lower bounds; `None` if needs from it are complete.
     pub fn of(source: Source) -> Option<Self> {
-        match source {
-            Source::Prometheus => Some(Self::Prometheus),
-            Source::ProcessTree => Some(Self::Processes),
-            Source::Unspecified | Source::CgroupV1 | Source::CgroupV2 => None,
+        Self::ALL.into_iter().find(|need| need.source() == source)
+    }
+
+    /// The source on the wire.
+    pub fn source(self) -> Source {
+        match self {
+            Self::Prometheus => Source::Prometheus,
+            Self::Processes => Source::ProcessTree,
         }
     }
 

@@ -1,294 +1,227 @@
-//! What decided a number besides the attempts: a cap, a floor, the last attempt, and so on.
+//! What decided a number besides the attempts: each sort declared once, with its texts. A new one is a value of the wire's `SizeBoundKind` and
+//! a row here.
 //!
-//! | text on the wire and on disk | why the number is what it is |
-//! |---|---|
-//! | (empty) | the attempts alone decided |
-//! | `default` | nothing is known |
-//! | `asked for` | the request for a prediction contains the number |
-//! | `cap of 400 MiB`, `floor of 64 MiB` | the operator set a largest or smallest size |
-//! | `the preset` | the operator set a size that is used until more attempts are known |
-//! | `the request` | a limit is never below its request |
-//! | `last size of 15.62 GiB` | sizes decrease in steps, so this one may not be far below the last one |
-//! | `4 times what trusted attempts say`, `what trusted attempts of any project need` | untrusted attempts may raise a size only up to this |
-//! | `peaks from Prometheus`, `needs measured by processes` | only lower bounds of the peak are known: they may raise a limit, but not lower it |
-//! | `pool big takes 256.00 GiB at most` | the largest builder of the pool has no more |
-//! | `size of the last attempt`, `limit of the last attempt` | the retry gets the same size; a request above the limit counts as the limit |
-//! | `step above 280 MiB, where it was stopped` | memory was short at this size |
-//! | `needs above 280 MiB, where it was stopped` | memory was short at this size, and similar builds show how much more is needed |
-//! | `growth above 280 MiB, where it was stopped` | memory was short at this size, and the need was still growing |
-//! | `size of the verdict before` | the verdict on the attempt before named this size, and a next size is never smaller |
-//! | `use above the request of 100 MiB` | the node evicted the attempt for memory, and the attempt used more than it had requested |
-//! | `weight of the attempts` | several numbers of build jobs were used equally often; the one of the newer and more similar attempts was taken |
-//! | `step above 4.00 GiB, which it may have had` | memory was short, and the attempt's size is not known |
-//! | `step above 1 min 0 s, which was not enough` | the time limit was too short |
-//! | `step above 2.00 cores, where it was held back` | the CPU limit slowed the build down |
-//! | `half of 4, because 400 MiB is the most memory there is` | memory cannot be raised, so the build gets fewer jobs |
-//! | `room in 400 MiB, the most memory there is` | memory cannot be raised, so the build gets as many jobs as fit |
-//!
-//! Texts are only added and never changed, because agent and server may be of different releases.
+//! A bound is sent as the message `SizeBound`, and as the text of its row for peers of 0.2.0, which know only that. The store has the text
+//! alone. So texts are only added and never changed; a text that no row has, from another release, is shown as it is.
 
 use std::fmt;
 
-use crate::measured::IncompleteNeed;
+use crate::{
+    WireEnum as _,
+    measured::IncompleteNeed,
+    v1::{self, SizeBoundKind},
+};
 
-/// What decided a number besides the attempts. Sizes and times in it are texts for people.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum SizeBound {
-    /// Nothing: the attempts alone decided.
-    #[default]
-    None,
-    /// The configured default, because nothing is known.
-    Default,
-    /// The number in the caller's question.
-    AskedFor,
-    /// Lowered to the operator's cap.
-    Cap(String),
-    /// Raised to the operator's floor.
-    Floor(String),
-    /// A preset, used until more is known.
-    Preset,
-    /// A limit that was raised to its request.
-    Request,
-    /// Kept near the last size, because sizes decrease in steps.
-    LastSize(String),
-    /// Raised by untrusted attempts, to at most this multiple of the size from trusted ones.
-    TrustedTimes(u64),
-    /// Raised by untrusted attempts, to what trusted ones of any project need.
-    TrustedNeed,
-    /// Needs that may be below the peak: they can raise a limit, but not lower it. No complete need supports a lower limit.
-    Incomplete(IncompleteNeed),
-    /// Lowered to the largest size that this pool accepts.
-    Pool {
-        /// Name of the pool.
-        name: String,
-        /// The largest size that the pool accepts.
-        most: String,
-    },
-    /// The size that the last attempt had.
-    LastAttempt,
-    /// The limit of the last attempt, which had requested more than its limit.
-    LastLimit,
-    /// A step above the size at which memory stopped the last attempt.
-    Stopped(String),
-    /// The need of those similar builds that needed more than the size at which memory stopped the last attempt.
-    NeededAbove(String),
-    /// The size that the last attempt would have reached at its growth, above the size at which memory stopped it.
-    Grown(String),
-    /// The size in the verdict on the previous attempt.
-    VerdictBefore,
-    /// The use of the last attempt, which its node evicted because it used more than its request.
-    AboveRequest(String),
-    /// Number of build jobs with the most weight, because newer and more similar attempts used it, although others were used as often.
-    MostWeight,
-    /// A step above the size that the last attempt may have had; its true size is not known.
-    MayHaveHad(String),
-    /// The time that the last attempt had, which was not enough.
-    TooShort(String),
-    /// A step above the number of cores at which the last attempt was throttled.
-    HeldBack(String),
-    /// Half of the last attempt's build jobs, because no more memory is available.
-    HalfOf {
-        /// Build jobs of the last attempt.
-        jobs: u64,
-        /// The most memory that is available.
-        most: String,
-    },
-    /// As many build jobs as fit in the largest memory size that is available.
-    RoomIn(String),
-    /// A bound that this release does not know: the text that another release sent for it.
-    Other(String),
+/// What explains a number beside its bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Beside {
+    /// The attempts, and "enough for N % of builds".
+    Share,
+    /// The attempts: the share is that of the number before the bound changed it.
+    Attempts,
+    /// Nothing: attempts did not decide it.
+    Nothing,
 }
 
-/// A bound with one text in it: the words before the text, the words after it, and the bound.
-type TextBound = (&'static str, &'static str, fn(String) -> SizeBound);
+macro_rules! size_bounds {
+    ($(
+        $(#[$doc:meta])*
+        $Kind:ident $(($($part:ident: $Type:ty),+))?: $text:literal, $clause:literal, $beside:ident;
+    )+) => {
+        /// What decided a number besides the attempts. Sizes and times in it are texts for people.
+        #[derive(Debug, Clone, Default, PartialEq, Eq)]
+        pub enum SizeBound {
+            /// Nothing: the attempts alone decided.
+            #[default]
+            None,
+            $($(#[$doc])* $Kind $(($($Type),+))?,)+
+            /// A bound that this release does not know: the text that another release sent for it.
+            Other(String),
+        }
 
-/// All bounds with one text.
-const WITH_ONE_TEXT: [TextBound; 11] = [
-    ("cap of ", "", SizeBound::Cap),
-    ("floor of ", "", SizeBound::Floor),
-    ("last size of ", "", SizeBound::LastSize),
-    ("room in ", ", the most memory there is", SizeBound::RoomIn),
-    ("use above the request of ", "", SizeBound::AboveRequest),
-    ("needs above ", ", where it was stopped", SizeBound::NeededAbove),
-    ("growth above ", ", where it was stopped", SizeBound::Grown),
-    ("step above ", ", where it was stopped", SizeBound::Stopped),
-    ("step above ", ", which it may have had", SizeBound::MayHaveHad),
-    ("step above ", ", which was not enough", SizeBound::TooShort),
-    ("step above ", " cores, where it was held back", SizeBound::HeldBack),
-];
+        impl SizeBound {
+            /// The bound as a clause of a sentence; empty for none.
+            pub fn clause(&self) -> String {
+                match self {
+                    Self::None => String::new(),
+                    $(Self::$Kind $(($($part),+))? => format!($clause),)+
+                    Self::Other(text) => text.clone(),
+                }
+            }
+
+            /// The bound on the wire; `None` if there is none, or the wire has only its text.
+            pub fn to_wire(&self) -> Option<v1::SizeBound> {
+                match self {
+                    Self::None | Self::Other(_) => None,
+                    $(Self::$Kind $(($($part),+))? => Some(v1::SizeBound {
+                        kind: SizeBoundKind::$Kind.into(),
+                        $($($part: Clone::clone($part),)+)?
+                        ..v1::SizeBound::default()
+                    }),)+
+                }
+            }
+
+            pub(super) fn of_wire(wire: v1::SizeBound) -> Option<Self> {
+                match wire.kind() {
+                    SizeBoundKind::Unspecified => None,
+                    $(SizeBoundKind::$Kind => Some(Self::$Kind $(($(wire.$part),+))?),)+
+                }
+            }
+
+            fn beside(&self) -> Beside {
+                match self {
+                    Self::None | Self::Other(_) => Beside::Share,
+                    $(Self::$Kind { .. } => Beside::$beside,)+
+                }
+            }
+        }
+
+        impl fmt::Display for SizeBound {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    Self::None => Ok(()),
+                    $(Self::$Kind $(($($part),+))? => write!(f, $text),)+
+                    Self::Other(text) => f.write_str(text),
+                }
+            }
+        }
+
+        const fn text_of(kind: SizeBoundKind) -> &'static str {
+            match kind {
+                SizeBoundKind::Unspecified => "",
+                $(SizeBoundKind::$Kind => $text,)+
+            }
+        }
+    };
+}
+
+// Variant with its parts; text, clause, what explains the number beside it.
+size_bounds! {
+    /// The configured default, because nothing is known.
+    Default: "default", "the default: nothing is known about it yet", Nothing;
+    /// The number in the caller's question.
+    AskedFor: "asked for", "named in the key", Nothing;
+    /// Lowered to the operator's cap.
+    Cap(size: String): "cap of {size}", "cut to the cap of {size}", Share;
+    /// Raised to the operator's floor.
+    Floor(size: String): "floor of {size}", "raised to the floor of {size}", Share;
+    /// A preset, used until more is known.
+    Preset: "the preset", "the preset, until more is known", Nothing;
+    /// A limit that was raised to its request.
+    Request: "the request", "raised to the request", Share;
+    /// Kept near the last size, because sizes decrease in steps.
+    LastSize(size: String): "last size of {size}", "going down in steps from the last size of {size}", Share;
+    /// Raised by untrusted attempts, to at most this multiple of the size from trusted ones.
+    TrustedTimes(count: u64): "{count} times what trusted attempts say",
+        "raised by untrusted attempts to {count} times what trusted ones need", Share;
+    /// Raised by untrusted attempts, to what trusted ones of any project need.
+    TrustedNeed: "what trusted attempts of any project need",
+        "raised by untrusted attempts to what trusted ones of any project need", Share;
+    /// Peaks that Prometheus read: they can raise a limit, but not lower it. No complete need supports a lower limit.
+    PeaksFromPrometheus: "peaks from Prometheus", "peaks from Prometheus raise a limit and do not lower it", Nothing;
+    /// The same of needs that are sums over processes.
+    NeedsByProcesses: "needs measured by processes", "needs measured by processes raise a limit and do not lower it", Nothing;
+    /// Lowered to the largest size that the pool of this name accepts.
+    Pool(pool: String, size: String): "pool {pool} takes {size} at most", "cut to what pool {pool} takes, {size}", Share;
+    /// The size that the last attempt had.
+    LastAttempt: "size of the last attempt", "same as the last attempt", Nothing;
+    /// The limit of the last attempt, which had requested more than its limit.
+    LastLimit: "limit of the last attempt", "the limit of the last attempt, although it asked for more", Nothing;
+    /// A step above the size at which memory stopped the last attempt.
+    Stopped(size: String): "step above {size}, where it was stopped",
+        "a step above {size}, where memory stopped the last attempt", Attempts;
+    /// The need of those similar builds that needed more than the size at which memory stopped the last attempt.
+    NeededAbove(size: String): "needs above {size}, where it was stopped",
+        "above {size}, where memory stopped the last attempt: what similar builds needed", Attempts;
+    /// The size that the last attempt would have reached at its growth, above the size at which memory stopped it.
+    Grown(size: String): "growth above {size}, where it was stopped",
+        "above {size}, where memory stopped the last attempt: what its growth leads to", Nothing;
+    /// The size in the verdict on the previous attempt.
+    VerdictBefore: "size of the verdict before", "as the verdict on the attempt before named it", Nothing;
+    /// The use of the last attempt, which its node evicted because it used more than its request.
+    AboveRequest(size: String): "use above the request of {size}",
+        "what the last attempt used above its request of {size}, with room for its files", Nothing;
+    /// Number of build jobs with the most weight, because newer and more similar attempts used it, although others were used as often.
+    MostWeight: "weight of the attempts", "used by the newer and more similar attempts", Attempts;
+    /// A step above the size that the last attempt may have had; its true size is not known.
+    MayHaveHad(size: String): "step above {size}, which it may have had",
+        "a step above {size}, the limit predicted for the last attempt", Attempts;
+    /// The time that the last attempt had, which was not enough.
+    TooShort(size: String): "step above {size}, which was not enough", "the last attempt was not done after {size}", Nothing;
+    /// A step above the number of cores at which the last attempt was throttled.
+    HeldBack(size: String): "step above {size} cores, where it was held back",
+        "a step above {size} cores, where the limit held the last attempt back", Nothing;
+    /// Half of the last attempt's build jobs, because no more memory than this is available.
+    HalfOf(count: u64, size: String): "half of {count}, because {size} is the most memory there is",
+        "half of {count}, because {size} is the most memory there is", Nothing;
+    /// As many build jobs as fit in the largest memory size that is available.
+    RoomIn(size: String): "room in {size}, the most memory there is",
+        "as many as fit in {size}, the most memory there is", Nothing;
+}
 
 impl SizeBound {
+    /// The bound of a number; its text is read only if the other side did not send the message, or sent one of a newer release.
+    pub fn of(basis: &v1::Basis) -> Self {
+        basis.size_bound.clone().and_then(Self::of_wire).unwrap_or_else(|| Self::parse(&basis.bound))
+    }
+
     /// Parses a text that [`fmt::Display`] wrote.
     pub fn parse(text: &str) -> Self {
-        let whole = match text {
-            "" => Some(Self::None),
-            "default" => Some(Self::Default),
-            "asked for" => Some(Self::AskedFor),
-            "the preset" => Some(Self::Preset),
-            "the request" => Some(Self::Request),
-            "what trusted attempts of any project need" => Some(Self::TrustedNeed),
-            "size of the last attempt" => Some(Self::LastAttempt),
-            "limit of the last attempt" => Some(Self::LastLimit),
-            "size of the verdict before" => Some(Self::VerdictBefore),
-            "weight of the attempts" => Some(Self::MostWeight),
-            _ => None,
-        };
-        let incomplete =
-            || IncompleteNeed::ALL.into_iter().find(|need| need.name() == text).map(Self::Incomplete);
-        whole
-            .or_else(incomplete)
-            .or_else(|| Self::parse_parts(text))
-            .unwrap_or_else(|| Self::Other(text.to_owned()))
+        let other = || if text.is_empty() { Self::None } else { Self::Other(text.to_owned()) };
+        let known = SizeBoundKind::all().find_map(|kind| {
+            let bound = v1::SizeBound { kind: kind.into(), ..v1::SizeBound::default() };
+            Self::of_wire(with_parts(bound, text_of(kind), text)?)
+        });
+        known.unwrap_or_else(other)
     }
 
-    fn parse_parts(text: &str) -> Option<Self> {
-        let between = |start: &str, end: &str| text.strip_prefix(start)?.strip_suffix(end).map(str::to_owned);
-        if let Some(bound) =
-            WITH_ONE_TEXT.iter().find_map(|(start, end, bound)| between(start, end).map(bound))
-        {
-            return Some(bound);
+    /// The bound by needs of this source.
+    pub const fn incomplete(source: IncompleteNeed) -> Self {
+        match source {
+            IncompleteNeed::Prometheus => Self::PeaksFromPrometheus,
+            IncompleteNeed::Processes => Self::NeedsByProcesses,
         }
-        if let Some(pool) = between("pool ", " at most") {
-            let (name, most) = pool.rsplit_once(" takes ")?;
-            return Some(Self::Pool { name: name.to_owned(), most: most.to_owned() });
-        }
-        if let Some(half) = between("half of ", " is the most memory there is") {
-            let (jobs, most) = half.split_once(", because ")?;
-            return Some(Self::HalfOf { jobs: jobs.parse().ok()?, most: most.to_owned() });
-        }
-        between("", " times what trusted attempts say")?.parse().ok().map(Self::TrustedTimes)
     }
 
-    /// Whether a text leaves out "enough for N % of builds": that share is of the number before this reason changed it.
+    /// Whether needs that may be below the peak decided.
+    pub const fn is_incomplete(&self) -> bool {
+        matches!(self, Self::PeaksFromPrometheus | Self::NeedsByProcesses)
+    }
+
+    /// Whether a text leaves out "enough for N % of builds".
     pub(super) fn hides_coverage(&self) -> bool {
-        matches!(
-            self,
-            Self::Default
-                | Self::AskedFor
-                | Self::Preset
-                | Self::Incomplete(_)
-                | Self::LastAttempt
-                | Self::LastLimit
-                | Self::Stopped(_)
-                | Self::NeededAbove(_)
-                | Self::Grown(_)
-                | Self::VerdictBefore
-                | Self::AboveRequest(_)
-                | Self::MostWeight
-                | Self::MayHaveHad(_)
-                | Self::TooShort(_)
-                | Self::HeldBack(_)
-                | Self::HalfOf { .. }
-                | Self::RoomIn(_)
-        )
+        self.beside() != Beside::Share
     }
 
-    /// Whether the number is explained without naming attempts, because attempts did not decide it.
+    /// Whether the number is explained without naming attempts.
     pub(super) fn needs_no_source(&self) -> bool {
-        // these four bounds are taken from similar builds, so the attempts are named
-        self.hides_coverage()
-            && !matches!(
-                self,
-                Self::NeededAbove(_) | Self::Stopped(_) | Self::MayHaveHad(_) | Self::MostWeight
-            )
+        self.beside() == Beside::Nothing
     }
 
     /// Whether a cap or a pool made the number smaller than it should be.
-    pub fn is_cut(&self) -> bool {
-        matches!(self, Self::Cap(_) | Self::Pool { .. })
+    pub const fn is_cut(&self) -> bool {
+        matches!(self, Self::Cap(_) | Self::Pool(..))
     }
 
     /// Like [`Self::clause`], with the size of the step if the bound is a step.
     pub(super) fn clause_with_step(&self, step: &str) -> String {
-        let clause = self.clause();
-        match (self, clause.strip_prefix("a step above ")) {
-            (Self::Stopped(_) | Self::MayHaveHad(_) | Self::HeldBack(_), Some(rest)) => {
-                format!("a step of {step} above {rest}")
-            }
-            _ => clause,
-        }
-    }
-
-    /// The bound as a clause of a sentence; empty for none.
-    pub fn clause(&self) -> String {
-        match self {
-            Self::None => String::new(),
-            Self::Default => "the default: nothing is known about it yet".to_owned(),
-            Self::AskedFor => "named in the key".to_owned(),
-            Self::Cap(cap) => format!("cut to the cap of {cap}"),
-            Self::Floor(floor) => format!("raised to the floor of {floor}"),
-            Self::Preset => "the preset, until more is known".to_owned(),
-            Self::Request => "raised to the request".to_owned(),
-            Self::LastSize(last) => format!("going down in steps from the last size of {last}"),
-            Self::TrustedTimes(times) => {
-                format!("raised by untrusted attempts to {times} times what trusted ones need")
-            }
-            Self::TrustedNeed => {
-                "raised by untrusted attempts to what trusted ones of any project need".to_owned()
-            }
-            Self::Incomplete(need) => format!("{} raise a limit and do not lower it", need.name()),
-            Self::Pool { name, most } => format!("cut to what pool {name} takes, {most}"),
-            Self::LastAttempt => "same as the last attempt".to_owned(),
-            Self::LastLimit => "the limit of the last attempt, although it asked for more".to_owned(),
-            Self::Stopped(size) => format!("a step above {size}, where memory stopped the last attempt"),
-            Self::NeededAbove(size) => {
-                format!("above {size}, where memory stopped the last attempt: what similar builds needed")
-            }
-            Self::Grown(size) => {
-                format!("above {size}, where memory stopped the last attempt: what its growth leads to")
-            }
-            Self::VerdictBefore => "as the verdict on the attempt before named it".to_owned(),
-            Self::AboveRequest(request) => {
-                format!("what the last attempt used above its request of {request}, with room for its files")
-            }
-            Self::MostWeight => "used by the newer and more similar attempts".to_owned(),
-            Self::MayHaveHad(size) => {
-                format!("a step above {size}, the limit predicted for the last attempt")
-            }
-            Self::TooShort(time) => format!("the last attempt was not done after {time}"),
-            Self::HeldBack(cores) => {
-                format!("a step above {cores} cores, where the limit held the last attempt back")
-            }
-            Self::HalfOf { jobs, most } => {
-                format!("half of {jobs}, because {most} is the most memory there is")
-            }
-            Self::RoomIn(most) => format!("as many as fit in {most}, the most memory there is"),
-            Self::Other(text) => text.clone(),
-        }
+        self.clause().replacen("a step above ", &format!("a step of {step} above "), 1)
     }
 }
 
-impl fmt::Display for SizeBound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::None => Ok(()),
-            Self::Default => f.write_str("default"),
-            Self::AskedFor => f.write_str("asked for"),
-            Self::Cap(cap) => write!(f, "cap of {cap}"),
-            Self::Floor(floor) => write!(f, "floor of {floor}"),
-            Self::Preset => f.write_str("the preset"),
-            Self::Request => f.write_str("the request"),
-            Self::LastSize(last) => write!(f, "last size of {last}"),
-            Self::TrustedTimes(times) => write!(f, "{times} times what trusted attempts say"),
-            Self::TrustedNeed => f.write_str("what trusted attempts of any project need"),
-            Self::Incomplete(need) => f.write_str(need.name()),
-            Self::Pool { name, most } => write!(f, "pool {name} takes {most} at most"),
-            Self::LastAttempt => f.write_str("size of the last attempt"),
-            Self::LastLimit => f.write_str("limit of the last attempt"),
-            Self::Stopped(size) => write!(f, "step above {size}, where it was stopped"),
-            Self::NeededAbove(size) => write!(f, "needs above {size}, where it was stopped"),
-            Self::Grown(size) => write!(f, "growth above {size}, where it was stopped"),
-            Self::VerdictBefore => f.write_str("size of the verdict before"),
-            Self::AboveRequest(request) => write!(f, "use above the request of {request}"),
-            Self::MostWeight => f.write_str("weight of the attempts"),
-            Self::MayHaveHad(size) => write!(f, "step above {size}, which it may have had"),
-            Self::TooShort(time) => write!(f, "step above {time}, which was not enough"),
-            Self::HeldBack(cores) => write!(f, "step above {cores} cores, where it was held back"),
-            Self::HalfOf { jobs, most } => {
-                write!(f, "half of {jobs}, because {most} is the most memory there is")
-            }
-            Self::RoomIn(most) => write!(f, "room in {most}, the most memory there is"),
-            Self::Other(text) => f.write_str(text),
-        }
+/// Fills in the parts that a text has where its pattern has `{size}`, `{pool}` or `{count}`; `None` if the text is not of the pattern.
+fn with_parts(mut bound: v1::SizeBound, pattern: &str, text: &str) -> Option<v1::SizeBound> {
+    let Some((head, rest)) = pattern.split_once('{') else { return (pattern == text).then_some(bound) };
+    let (part, tail) = rest.split_once('}')?;
+    let text = text.strip_prefix(head)?;
+    // what stands between two parts
+    let between = tail.split('{').next()?;
+    let at = if between.is_empty() { text.len() } else { text.rfind(between)? };
+    let (value, rest) = text.split_at_checked(at)?;
+    match part {
+        "size" => value.clone_into(&mut bound.size),
+        "pool" => value.clone_into(&mut bound.pool),
+        _ => bound.count = value.parse().ok()?,
     }
+    with_parts(bound, tail, rest)
 }

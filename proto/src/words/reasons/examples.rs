@@ -2,9 +2,8 @@
 
 use super::{SizeBound, SizeKind};
 use crate::{
-    figures,
-    measured::IncompleteNeed,
-    v1::{Basis, Prediction, Quantity, Rung},
+    WireEnum as _, figures,
+    v1::{self, Basis, Prediction, Quantity, Rung, SizeBoundKind},
 };
 
 /// Numbers with every bound that they can have, on every rung that can decide them.
@@ -73,37 +72,24 @@ fn by_attempts(kind: SizeKind) -> Vec<(SizeKind, Quantity)> {
 /// One bound of each sort, with sizes that numbers of this kind can have.
 pub(super) fn bounds(kind: SizeKind) -> Vec<SizeBound> {
     let cpu = matches!(kind, SizeKind::CpuRequest | SizeKind::CpuLimit);
-    let size = |cores: &str, memory: &str| if cpu { cores.to_owned() } else { memory.to_owned() };
-    let most = || size("2 cores", "400 MiB");
-    vec![
-        SizeBound::None,
-        SizeBound::Default,
-        SizeBound::AskedFor,
-        SizeBound::Cap(most()),
-        SizeBound::Floor(size("0.1 cores", "64 MiB")),
-        SizeBound::Preset,
-        SizeBound::Request,
-        SizeBound::LastSize("15.62 GiB".to_owned()),
-        SizeBound::TrustedTimes(4),
-        SizeBound::TrustedNeed,
-        SizeBound::Incomplete(IncompleteNeed::Prometheus),
-        SizeBound::Incomplete(IncompleteNeed::Processes),
-        SizeBound::Pool { name: "big".to_owned(), most: most() },
-        SizeBound::LastAttempt,
-        SizeBound::LastLimit,
-        SizeBound::Stopped("280 MiB".to_owned()),
-        SizeBound::NeededAbove("280 MiB".to_owned()),
-        SizeBound::Grown("280 MiB".to_owned()),
-        SizeBound::VerdictBefore,
-        SizeBound::AboveRequest("280 MiB".to_owned()),
-        SizeBound::MostWeight,
-        SizeBound::MayHaveHad("280 MiB".to_owned()),
-        SizeBound::TooShort("1 min 0 s".to_owned()),
-        SizeBound::HeldBack("1.2".to_owned()),
-        SizeBound::HalfOf { jobs: 4, most: most() },
-        SizeBound::RoomIn(most()),
-        SizeBound::Other("text of another release".to_owned()),
-    ]
+    let size = |bound: SizeBoundKind| match bound {
+        SizeBoundKind::Cap | SizeBoundKind::Pool | SizeBoundKind::HalfOf | SizeBoundKind::RoomIn if cpu => {
+            "2 cores"
+        }
+        SizeBoundKind::Cap | SizeBoundKind::Pool | SizeBoundKind::HalfOf | SizeBoundKind::RoomIn => "400 MiB",
+        SizeBoundKind::Floor if cpu => "0.1 cores",
+        SizeBoundKind::Floor => "64 MiB",
+        SizeBoundKind::LastSize => "15.62 GiB",
+        SizeBoundKind::TooShort => "1 min 0 s",
+        SizeBoundKind::HeldBack => "1.2",
+        _ => "280 MiB",
+    };
+    let of = |bound: SizeBoundKind| {
+        let (kind, size, pool) = (bound.into(), size(bound).to_owned(), "big".to_owned());
+        SizeBound::of_wire(v1::SizeBound { kind, size, pool, count: 4 })
+    };
+    let other = SizeBound::Other("text of another release".to_owned());
+    [SizeBound::None].into_iter().chain(SizeBoundKind::all().filter_map(of)).chain([other]).collect()
 }
 
 fn can_have_bound(kind: SizeKind, bound: &SizeBound) -> bool {
@@ -113,17 +99,19 @@ fn can_have_bound(kind: SizeKind, bound: &SizeBound) -> bool {
     match bound {
         SizeBound::None => false,
         SizeBound::Default | SizeBound::Other(_) => true,
-        SizeBound::AskedFor | SizeBound::HalfOf { .. } | SizeBound::RoomIn(_) | SizeBound::MostWeight => {
+        SizeBound::AskedFor | SizeBound::HalfOf(..) | SizeBound::RoomIn(_) | SizeBound::MostWeight => {
             kind == SizeKind::BuildJobs
         }
-        SizeBound::Cap(_) | SizeBound::Floor(_) | SizeBound::Pool { .. } | SizeBound::LastAttempt => {
+        SizeBound::Cap(_) | SizeBound::Floor(_) | SizeBound::Pool(..) | SizeBound::LastAttempt => {
             memory || cpu
         }
         SizeBound::TrustedTimes(_) => memory || cpu || time,
         SizeBound::Request => matches!(kind, SizeKind::MemoryLimit | SizeKind::CpuLimit),
         SizeBound::LastLimit => matches!(kind, SizeKind::MemoryRequest | SizeKind::CpuRequest),
         SizeBound::AboveRequest(_) => kind == SizeKind::MemoryRequest,
-        SizeBound::Preset | SizeBound::Incomplete(_) => kind == SizeKind::MemoryLimit,
+        SizeBound::Preset | SizeBound::PeaksFromPrometheus | SizeBound::NeedsByProcesses => {
+            kind == SizeKind::MemoryLimit
+        }
         SizeBound::LastSize(_)
         | SizeBound::TrustedNeed
         | SizeBound::Stopped(_)
@@ -150,7 +138,7 @@ fn example(kind: SizeKind, (rung, attempts): (Rung, u32), bound: &SizeBound) -> 
     let memory = matches!(kind, SizeKind::MemoryRequest | SizeKind::MemoryLimit);
     let (value, quantile) = match bound {
         // a pool or the limit on untrusted attempts lowers the number, so the share of builds that it covers is not known
-        SizeBound::Pool { .. } => (if memory { 400 << 20 } else { 2000 }, 0.0),
+        SizeBound::Pool(..) => (if memory { 400 << 20 } else { 2000 }, 0.0),
         SizeBound::TrustedTimes(_) | SizeBound::TrustedNeed => (value, 0.0),
         SizeBound::Cap(_) if memory => (400 << 20, 0.63),
         SizeBound::Cap(_) => (2000, 0.0),
@@ -164,7 +152,8 @@ fn example(kind: SizeKind, (rung, attempts): (Rung, u32), bound: &SizeBound) -> 
     } else {
         margin
     };
-    let (rung, bound) = (rung.into(), bound.to_string());
-    let basis = Basis { rung, attempts, quantile, margin, bound, all_of_rung: false, by_processes: 0 };
+    let (size_bound, bound) = (bound.to_wire(), bound.to_string());
+    let basis =
+        Basis { rung: rung.into(), attempts, quantile, margin, bound, size_bound, ..Basis::default() };
     Quantity { value, basis: Some(basis) }
 }

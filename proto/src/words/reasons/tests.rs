@@ -5,7 +5,10 @@ use std::fmt::Write as _;
 use proptest::prelude::*;
 
 use super::*;
-use crate::v1::Basis;
+use crate::{
+    fixtures::recorded,
+    v1::{self, Basis},
+};
 
 /// All sentences, one in a line.
 const SENTENCES: &str = include_str!("sentences.txt");
@@ -55,7 +58,7 @@ fn many_jobs_beside_few_cores_are_explained() {
     let predicted = |jobs, millicores, rung: Rung, bound: &SizeBound| {
         let sized = |value, rung: Rung, bound: &SizeBound| {
             let basis =
-                Basis { rung: rung.into(), attempts: 3, bound: bound.to_string(), ..Basis::default() };
+                Basis { rung: rung.into(), attempts: 3, size_bound: bound.to_wire(), ..Basis::default() };
             Some(Quantity { value, basis: Some(basis) })
         };
         more_jobs_than_cores_note(&Prediction {
@@ -114,10 +117,39 @@ fn a_group_of_which_the_request_covers_a_part_is_not_shown_as_above_it() {
 }
 
 #[test]
-fn every_bound_is_read_back_from_its_text() {
+fn every_bound_is_read_by_both_releases() {
     for bound in SizeKind::ALL.into_iter().flat_map(examples::bounds) {
-        assert_eq!(SizeBound::parse(&bound.to_string()), bound);
+        let text = Basis { bound: bound.to_string(), ..Basis::default() };
+        let typed = Basis { size_bound: bound.to_wire(), ..Basis::default() };
+        assert_eq!(SizeBound::of(&text), bound, "a server of 0.2.0 sends its text");
+        let known = !matches!(bound, SizeBound::None | SizeBound::Other(_));
+        assert!(!known || SizeBound::of(&typed) == bound, "{bound:?}");
+        let newer = v1::SizeBound { kind: 99, ..v1::SizeBound::default() };
+        assert_eq!(SizeBound::of(&Basis { size_bound: Some(newer), ..text }), bound);
     }
+}
+
+#[test]
+fn an_answer_of_0_2_0_is_explained() {
+    // recorded from a server of 0.2.0
+    let hex = "0a98030a30088080802012290807100119fdffffffffffef3f21000000000000f03f2a0f666c6f6f72206f66203634204d69423001121f\
+        088080c02012180807100119fdffffffffffef3f21989417d46dbf434030011a300864122c0807100119718dc53516d7e83f2100000000\
+        0000f03f2a12666c6f6f72206f6620302e3120636f7265733001221b08d00f12160801100121000000000000f03f2a0764656661756c74\
+        2a1808021214080121000000000000f03f2a0764656661756c74321c080312180807100119000000000000e03f21000000000000f03f30\
+        013a1c080312180807100119666666666666ee3f21000000000000f03f300141f608d923648fe03f480152793120617474656d7074206f\
+        662074686973206b6579206e656564656420313136204b69423b206d656d6f7279206c696d69743a20636f76657273206f766572203939\
+        2e392025206f662073696d696c6172206275696c64732c2077697468203633204d6942206d6f726520666f722066696c65207061676573\
+        8a01176f6e6c79203120617474656d7074206973206b6e6f776e";
+    let answer = recorded::<v1::PredictResponse>(hex).prediction.unwrap();
+    let shown: Vec<String> = explained(&answer).sizes.into_iter().map(|size| size.why).collect();
+    let expected = [
+        "covers over 99.9 % of similar builds, raised to the floor of 64 MiB",
+        "covers over 99.9 % of similar builds, with 1 MiB more for file pages",
+        "78 % of similar builds use no more on average, raised to the floor of 0.1 cores",
+        "the default: 1 attempt says too little about it",
+        "the default: nothing is known about it yet",
+    ];
+    assert_eq!(shown[..5], expected);
 }
 
 proptest! {
@@ -125,7 +157,7 @@ proptest! {
     fn any_text_stays_readable_and_no_number_breaks_a_sentence(text in "[a-z0-9 ,.]{0,60}", value in any::<u64>(), quantile in any::<f64>(), margin in any::<f64>(), rung in 0..9_i32, attempts in any::<u32>()) {
         let bound = SizeBound::parse(&text);
         prop_assert_eq!(SizeBound::parse(&bound.to_string()), bound);
-        let basis = crate::v1::Basis { rung, attempts, quantile, margin, bound: text, all_of_rung: value % 2 == 0, by_processes: attempts / 2 };
+        let basis = crate::v1::Basis { rung, attempts, quantile, margin, bound: text, size_bound: None, all_of_rung: value % 2 == 0, by_processes: attempts / 2 };
         for kind in SizeKind::ALL {
             let shown = sentence(kind, &Quantity { value, basis: Some(basis.clone()) });
             prop_assert!(shown.len() < 400 && !kind.shown(value).is_empty());

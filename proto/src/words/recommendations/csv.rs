@@ -2,8 +2,7 @@
 
 use super::{cpu_request, memory_limit, memory_request};
 use crate::{
-    figures,
-    json::Word as _,
+    WireEnum as _, figures,
     v1::{RecommendResponse, Recommendation},
 };
 

@@ -7,7 +7,7 @@ use crate::{
 };
 
 fn sized(value: u64, bound: &SizeBound) -> Option<Quantity> {
-    let basis = Basis { bound: bound.to_string(), ..Basis::default() };
+    let basis = Basis { size_bound: bound.to_wire(), ..Basis::default() };
     Some(Quantity { value, basis: Some(basis) })
 }
 
@@ -38,7 +38,7 @@ fn retries() -> Vec<(&'static str, Verdict)> {
     let none = Prediction::default;
     let more = || Prediction { memory_limit_bytes: sized(518 << 20, &SizeBound::None), ..none() };
     let fewer = Prediction { build_jobs: sized(3, &SizeBound::RoomIn("518 MiB".to_owned())), ..more() };
-    let half = SizeBound::HalfOf { jobs: 8, most: "4.00 GiB".to_owned() };
+    let half = SizeBound::HalfOf(8, "4.00 GiB".to_owned());
     let half = Prediction { build_jobs: sized(4, &half), ..none() };
     let cpu = SizeBound::HeldBack("2".to_owned());
     let cpu = Prediction { cpu_limit_millicores: sized(3_400, &cpu), ..none() };

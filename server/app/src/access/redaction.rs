@@ -5,7 +5,7 @@ use std::sync::Arc;
 use plimsoll_core::{
     domain::{Attempt, EvidenceLine, EvidenceSource, Key, Signature, Summary, Verdict},
     retry::{FailureGroup, FlakyFailure},
-    stats::{Filter, GroupBy},
+    stats::Filter,
 };
 
 use super::{
@@ -22,10 +22,9 @@ pub(crate) struct Redactor {
 }
 
 impl Redactor {
-    /// Checks that the caller may filter and group by these labels.
+    /// Checks that the caller may filter and group by these labels; `group_label` may be empty.
     /// Errors: the values of a label are hidden from this caller.
-    pub(crate) fn may_ask(&self, filter: &Filter, group_by: &GroupBy) -> Result<(), Refusal> {
-        let group_label = if let GroupBy::Label(label) = group_by { label.as_str() } else { "" };
+    pub(crate) fn may_ask(&self, filter: &Filter, group_label: &str) -> Result<(), Refusal> {
         let may = |field, label: &str| {
             let allowed = self.private.may_ask(&self.caller, &filter.project, field, label);
             allowed.map_err(Refusal::Forbidden)

@@ -5,7 +5,7 @@ use std::{borrow::Borrow, fmt, sync::Arc};
 use plimsoll_proto::{job::JobExecution, measured::is_valid_memory};
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Cores, Key, Millis};
+use super::{Bytes, Cores, Key, MeasurementSource, Millis};
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $limit:expr) => {
@@ -171,23 +171,6 @@ pub struct PredictionSnapshot {
     /// Whether the predicted memory was the configured default: no attempt was known to predict from.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_default: bool,
-}
-
-/// Where the measurements of an attempt come from.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MeasurementSource {
-    /// The agent did not say where.
-    #[default]
-    Unspecified,
-    /// Counters of a cgroup of version 2.
-    CgroupV2,
-    /// Counters of a cgroup of version 1.
-    CgroupV1,
-    /// The processes of the build, through `/proc`.
-    ProcessTree,
-    /// Scrapes of Prometheus. They are far apart, so the true peak may be higher.
-    Prometheus,
 }
 
 /// Requests and limits of an attempt. `None` means that the value is not set or not known.

@@ -1,6 +1,6 @@
 //! What a build needs at different numbers of build jobs.
 
-use super::{Bytes, Millis, Rung};
+use super::{Bytes, CurveKnown, Millis, Rung};
 
 /// What a build needs at different numbers of build jobs.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,21 +25,6 @@ pub struct JobsCurve {
     pub cheapest: Option<u32>,
     /// One sentence that sums up the curve.
     pub reason: String,
-}
-
-/// How much is known from attempts with different numbers of build jobs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CurveKnown {
-    /// No attempt recorded its number of jobs.
-    Nothing,
-    /// All attempts ran with the same number of jobs: nothing is known about others.
-    OneCount,
-    /// Attempts with more jobs did not consistently need more: no line is fitted.
-    Contradictory,
-    /// The need does not depend on the number of jobs.
-    Flat,
-    /// The need grows with the number of jobs.
-    Line,
 }
 
 /// What a build needs at one number of jobs.

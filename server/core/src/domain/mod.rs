@@ -40,9 +40,7 @@ mod verdict_basis;
 mod weight;
 
 pub use attempt::PoolSlot;
-pub use attempt::{
-    Attempt, AttemptId, MeasurementSource, OpeningRecord, PredictionSnapshot, Resources, SessionId, TicketId,
-};
+pub use attempt::{Attempt, AttemptId, OpeningRecord, PredictionSnapshot, Resources, SessionId, TicketId};
 pub use brief::{AttemptBrief, CommitMark, JobMark, RetryStatus, RungObservation};
 pub use correction::{CorrectionRule, VerdictCorrection};
 pub use evidence_line::{EvidenceLine, EvidenceSource};
@@ -53,7 +51,7 @@ pub use history::bytes_of;
 pub use history::{History, HistoryLimits};
 pub use job_hook::{AppliedHook, JobHook};
 pub use job_pod::JobPod;
-pub use jobs_curve::{CurveKnown, JobsCurve, JobsPoint};
+pub use jobs_curve::{JobsCurve, JobsPoint};
 pub use key::{COMMIT_LABELS, PIPELINE_LABEL};
 pub use key::{Hints, Key};
 pub(crate) use lineage::RetryOf;
@@ -61,7 +59,10 @@ pub use need_groups::{Distinction, NeedGroup, NeedGroups};
 pub use outcome::{Exit, OomOrigin, Outcome};
 pub(crate) use parallel_part::job_of_part;
 pub use phase::Phase;
-pub use plimsoll_proto::cause::Cause;
+pub use plimsoll_proto::{
+    cause::Cause,
+    v1::{CurveKnown, Source as MeasurementSource},
+};
 pub use prediction::{
     Basis, KNOWN_CONFIDENCE, LowerBound, PoolAssignment, Prediction, Quantity, Rung, UsedAttempt,
 };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plimsoll_proto::{measured::IncompleteNeed, named_enum, reasons::SizeBound};
+use plimsoll_proto::{measured::IncompleteNeed, reasons::SizeBound, wire_enum};
 use serde::{Deserialize, Serialize};
 
 use super::{AttemptId, Bytes, Millis, NeedGroups};
@@ -190,7 +190,7 @@ mod bound_text {
     }
 }
 
-named_enum! {
+wire_enum! {
     /// A rung of the ladder of similarity, least similar first: what attempts on it have in common with a key.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]

@@ -341,13 +341,7 @@ impl Summary {
 
     /// The source of the need, if that source gives only a lower bound. Such a need may raise a request and lowers no limit.
     pub fn incomplete(&self) -> Option<IncompleteNeed> {
-        match self.source {
-            MeasurementSource::Prometheus => Some(IncompleteNeed::Prometheus),
-            MeasurementSource::ProcessTree => Some(IncompleteNeed::Processes),
-            MeasurementSource::Unspecified | MeasurementSource::CgroupV1 | MeasurementSource::CgroupV2 => {
-                None
-            }
-        }
+        IncompleteNeed::of(self.source)
     }
 
     /// Whether the attempt's use does not show what such a build needs, because its work was done already or elsewhere. If memory stopped

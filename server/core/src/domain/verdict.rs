@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use plimsoll_proto::named_enum;
+use plimsoll_proto::wire_enum;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -301,7 +301,7 @@ pub struct ReservationCost {
     pub cpu_core_h: f64,
 }
 
-named_enum! {
+wire_enum! {
     /// What to do after a failed attempt.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]

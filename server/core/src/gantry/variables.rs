@@ -3,7 +3,7 @@
 //! A value above the runner's maximum fails the job, and Kubernetes refuses a pod with a request above its limit. So every value is
 //! lowered to the runner's maximum, and then each request to its limit.
 
-use plimsoll_proto::{quantity, reasons::SizeBound};
+use plimsoll_proto::quantity;
 use serde::Serialize;
 
 use super::settings::{ExtraVariable, Settings};
@@ -55,7 +55,7 @@ pub fn allocation_answer(prediction: &Prediction, stack: &str, settings: &Settin
     // a request that follows from attempts may exceed the runner's default limit, and Kubernetes would refuse the pod, so a limit is sent
     // too. If the predicted limit is a default because needs are incomplete, the runner's own limit may be higher and is kept
     let is_raised = !prediction.memory_request.basis.is_default()
-        && !matches!(prediction.memory_limit.basis.bound, SizeBound::Incomplete(_))
+        && !prediction.memory_limit.basis.bound.is_incomplete()
         && settings.extras.contains(&ExtraVariable::MemoryLimit);
     let (sends_memory_limit, sends_cpu_limit, sends_jobs) = (
         is_raised || sent(ExtraVariable::MemoryLimit, &prediction.memory_limit),

@@ -261,7 +261,7 @@ fn lower_to_maximums(prediction: &mut Prediction, pool: &Pool) {
     let lower_to = |quantity: &mut Quantity, most: Option<(u64, String)>| {
         if let Some((most, words)) = most.filter(|(most, _)| *most < quantity.value) {
             quantity.value = most;
-            quantity.basis.bound = SizeBound::Pool { name: pool.name.clone(), most: words };
+            quantity.basis.bound = SizeBound::Pool(pool.name.clone(), words);
             // the share of builds that the lowered size covers is not known here
             quantity.basis.quantile = 0.0;
         }

@@ -89,7 +89,7 @@ fn raise_limit(own: &mut Prediction, measured: Prediction, source: IncompleteNee
     }
     (basis.rung, basis.confidence) = (Rung::Default, None);
     if !basis.bound.is_cut() {
-        basis.bound = SizeBound::Incomplete(source);
+        basis.bound = SizeBound::incomplete(source);
     }
 }
 

@@ -16,7 +16,7 @@ mod tests;
 
 pub use risk::Risk;
 
-use plimsoll_proto::measured;
+use plimsoll_proto::{measured, v1::NoProposal};
 
 use crate::{
     domain::{AttemptId, Bytes, Cores, Key, Millis, Prediction, Resources},
@@ -97,19 +97,6 @@ impl Sizes {
             cpu_request: resources.cpu_request.filter(|cores| cores.0 > 0.0),
         }
     }
-}
-
-/// Why there is no proposal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoProposal {
-    /// The need of fewer than [`MIN_ATTEMPTS_FOR_PROPOSAL`] trusted attempts is known.
-    TooFew,
-    /// Only untrusted attempts are known.
-    Untrusted,
-    /// Memory stopped every attempt, so only sizes that are too small are known.
-    Stopped,
-    /// The prediction's confidence is below the requested confidence.
-    Unsure,
 }
 
 /// Parameters that all proposals in an answer share.

@@ -116,8 +116,7 @@ fn by_hand_words(action: Action, cause: Cause, next: &Prediction) -> Option<Stri
     match action {
         Action::Bigger | Action::FewerJobs if cause.is_memory() => {
             let limit = Bytes(next.memory_limit.value);
-            let fewer =
-                matches!(next.build_jobs.basis.bound, SizeBound::RoomIn(_) | SizeBound::HalfOf { .. });
+            let fewer = matches!(next.build_jobs.basis.bound, SizeBound::RoomIn(_) | SizeBound::HalfOf(..));
             let jobs = if fewer { format!(" and run it with -j{jobs}") } else { String::new() };
             Some(format!("give it a memory limit of {limit}{jobs}"))
         }

@@ -286,7 +286,7 @@ pub(super) fn grow_time(next: &mut Prediction, measured: Option<&Summary>, polic
 
 /// Halves the build jobs, and sets memory to the cap: the size of the largest pool.
 pub(super) fn fewer_jobs(next: &mut Prediction, jobs: u64, cap: Bytes) {
-    set_kept(&mut next.build_jobs, (jobs / 2).max(1), SizeBound::HalfOf { jobs, most: cap.to_string() });
+    set_kept(&mut next.build_jobs, (jobs / 2).max(1), SizeBound::HalfOf(jobs, cap.to_string()));
     for quantity in [&mut next.memory_request, &mut next.memory_limit] {
         set_kept(quantity, cap.0.max(1), SizeBound::Cap(cap.to_string()));
     }

@@ -1,9 +1,11 @@
 //! Estimates an attempt's rank in a list from its row alone. Rows are next to each other in memory and attempts are not, so most of a
 //! million attempts are skipped without being read.
 
+use plimsoll_proto::v1::AttemptOrder;
+
 use super::{
     chunk::Chunk,
-    listing::{AttemptOrder, PageBuilder, RankBounds},
+    listing::{PageBuilder, RankBounds},
     row::AttemptRow,
 };
 use crate::domain::RequestUsage;
@@ -11,33 +13,31 @@ use crate::domain::RequestUsage;
 /// Relative error of a number of 24 bits, or of the difference of two such numbers, with a margin.
 const RELATIVE_ERROR: f64 = 1e-6;
 
-impl AttemptOrder {
-    /// The lowest and the highest rank that the attempt of this row can have.
-    fn ranks(self, row: &AttemptRow) -> RankBounds {
-        match self {
-            Self::Newest => end_bounds(row.ended, row.ended),
-            Self::Oldest => reversed(end_bounds(row.ended, row.ended)),
-            Self::Need => bounds_around(f64::from(row.need) * f64::from(1 << 30)),
-            Self::Wall => bounds_around(f64::from(row.wall) * 3.6e6),
-            Self::Waste => {
-                let held = row.memory_use().unwrap_or(RequestUsage { asked: 0.0, used: 0.0, wasted: 0.0 });
-                let (wasted, held) = (held.wasted, held.asked);
-                RankBounds {
-                    lowest_rank: (wasted - held * RELATIVE_ERROR).max(0.0).to_bits(),
-                    highest_rank: (wasted + held * RELATIVE_ERROR).to_bits(),
-                }
+/// The lowest and the highest rank that the attempt of this row can have.
+fn ranks(order: AttemptOrder, row: &AttemptRow) -> RankBounds {
+    match order {
+        AttemptOrder::Unspecified => end_bounds(row.ended, row.ended),
+        AttemptOrder::Oldest => reversed(end_bounds(row.ended, row.ended)),
+        AttemptOrder::Need => bounds_around(f64::from(row.need) * f64::from(1 << 30)),
+        AttemptOrder::Wall => bounds_around(f64::from(row.wall) * 3.6e6),
+        AttemptOrder::Waste => {
+            let held = row.memory_use().unwrap_or(RequestUsage { asked: 0.0, used: 0.0, wasted: 0.0 });
+            let (wasted, held) = (held.wasted, held.asked);
+            RankBounds {
+                lowest_rank: (wasted - held * RELATIVE_ERROR).max(0.0).to_bits(),
+                highest_rank: (wasted + held * RELATIVE_ERROR).to_bits(),
             }
         }
     }
+}
 
-    /// The highest rank that an attempt in the chunk can have.
-    fn highest(self, chunk: &Chunk) -> u64 {
-        let (first, last) = chunk.end_range().unwrap_or_default();
-        match self {
-            Self::Newest => end_bounds(first, last).highest_rank,
-            Self::Oldest => reversed(end_bounds(first, last)).highest_rank,
-            Self::Need | Self::Wall | Self::Waste => u64::MAX,
-        }
+/// The highest rank that an attempt in the chunk can have.
+fn highest(order: AttemptOrder, chunk: &Chunk) -> u64 {
+    let (first, last) = chunk.end_range().unwrap_or_default();
+    match order {
+        AttemptOrder::Unspecified => end_bounds(first, last).highest_rank,
+        AttemptOrder::Oldest => reversed(end_bounds(first, last)).highest_rank,
+        AttemptOrder::Need | AttemptOrder::Wall | AttemptOrder::Waste => u64::MAX,
     }
 }
 
@@ -68,17 +68,17 @@ impl PageBuilder {
     /// Sorts chunks so that those with the highest possible ranks come first: they fill the page, and later ones can then be skipped.
     pub(super) fn best_first<'a>(&self, chunks: impl Iterator<Item = &'a Chunk>) -> Vec<&'a Chunk> {
         let mut chunks: Vec<&Chunk> = chunks.collect();
-        chunks.sort_by_key(|chunk| std::cmp::Reverse(self.order().highest(chunk)));
+        chunks.sort_by_key(|chunk| std::cmp::Reverse(highest(self.order(), chunk)));
         chunks
     }
 
     /// Whether a row of the chunk may be on the page.
     pub(super) fn may_take_of(&self, chunk: &Chunk) -> bool {
-        self.may_take(RankBounds { lowest_rank: 0, highest_rank: self.order().highest(chunk) })
+        self.may_take(RankBounds { lowest_rank: 0, highest_rank: highest(self.order(), chunk) })
     }
 
     pub(super) fn may_take_row(&self, row: &AttemptRow) -> bool {
-        self.may_take(self.order().ranks(row))
+        self.may_take(ranks(self.order(), row))
     }
 }
 
@@ -86,19 +86,13 @@ impl PageBuilder {
 mod tests {
     use std::sync::Arc;
 
+    use plimsoll_proto::WireEnum as _;
+
     use super::*;
     use crate::{
         domain::{AttemptBrief, Bytes, Millis, Outcome, Resources, Summary, test_summary},
-        stats::{Filter, Settings, Stats},
+        stats::{Filter, Settings, Stats, listing::rank},
     };
-
-    const ORDERS: [AttemptOrder; 5] = [
-        AttemptOrder::Newest,
-        AttemptOrder::Oldest,
-        AttemptOrder::Waste,
-        AttemptOrder::Need,
-        AttemptOrder::Wall,
-    ];
 
     /// Attempts with numbers of more digits than a row keeps.
     fn briefs(count: u64) -> Vec<(Summary, Arc<AttemptBrief>)> {
@@ -121,9 +115,9 @@ mod tests {
     fn the_rank_of_an_attempt_lies_where_its_row_says() {
         for (summary, brief) in briefs(20_000) {
             let row = AttemptRow::new(&brief, &(&summary).into(), 0);
-            for order in ORDERS {
+            for order in AttemptOrder::all().chain([AttemptOrder::Unspecified]) {
                 let (RankBounds { lowest_rank, highest_rank }, rank) =
-                    (order.ranks(&row), order.rank(&brief));
+                    (ranks(order, &row), rank(order, &brief));
                 assert!(
                     lowest_rank <= rank && rank <= highest_rank,
                     "{order:?}: {lowest_rank} {rank} {highest_rank} of {brief:?}"
@@ -147,7 +141,7 @@ mod tests {
         for (summary, brief) in &all {
             stats.add(&summary.into(), brief);
         }
-        for order in ORDERS {
+        for order in AttemptOrder::all().chain([AttemptOrder::Unspecified]) {
             let mut after = None;
             for size in [1, 100, 1000, 3000] {
                 let plain = looked_at(&all, PageBuilder::new(order, size, after.clone()));

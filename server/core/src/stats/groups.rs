@@ -3,7 +3,7 @@
 use std::{cmp::Ordering, collections::HashMap, sync::Arc};
 
 use foldhash::fast::RandomState;
-use plimsoll_proto::limits;
+use plimsoll_proto::{limits, v1::GroupBy};
 
 use super::{
     Settings,
@@ -11,11 +11,10 @@ use super::{
     chunk::Chunk,
     interner::{NONE, OTHERS, OTHERS_NAME},
     labels::MAX_NAMES,
-    question::GroupBy,
     row::AttemptRow,
     totals::StatsTotals,
 };
-use crate::domain::Cause;
+use crate::domain::{Cause, Key};
 
 /// Most groups for which all sums are kept while rows are read: about 4 MB. With more groups, a first pass over the rows sums only their
 /// waste, and a second one all values of the most wasteful.
@@ -54,7 +53,7 @@ enum GroupColumn {
 impl Groups {
     /// Assigns the rows to groups. Adds a note if the label is unknown or some values are not counted apart.
     pub(super) fn new(
-        by: &GroupBy,
+        (by, label): (GroupBy, &str),
         table: &AttemptTable,
         rows: &RowsSnapshot,
         settings: &Settings,
@@ -62,7 +61,7 @@ impl Groups {
     ) -> Self {
         let words = |words: &[&str]| words.iter().map(|word| Arc::from(*word)).collect::<Vec<_>>();
         let (by, mut names, overflowed) = match by {
-            GroupBy::Nothing => (GroupColumn::Nothing, Vec::new(), false),
+            GroupBy::Unspecified => (GroupColumn::Nothing, Vec::new(), false),
             GroupBy::Owner => (GroupColumn::Owner, table.owners.texts(), table.owners.overflowed()),
             GroupBy::Pool => (GroupColumn::Pool, table.pools.texts(), table.pools.overflowed()),
             GroupBy::RefClass => (GroupColumn::RefClass, words(&settings.ref_classes.names()), false),
@@ -71,11 +70,13 @@ impl Groups {
                 (GroupColumn::Cause, words(&std::iter::once("").chain(causes).collect::<Vec<_>>()), false)
             }
             GroupBy::Outcome => (GroupColumn::Outcome, words(&OUTCOMES), false),
-            GroupBy::Label(name) => by_label(name, table, notes),
-            by => {
-                let (groups, names) = by_key(by, rows);
-                (GroupColumn::BuildIdentity(groups), names, false)
-            }
+            GroupBy::Label => by_label(label, table, notes),
+            GroupBy::Package => by_key(rows, |key| &key.package),
+            GroupBy::Stack => by_key(rows, |key| &key.stack),
+            GroupBy::Project => by_key(rows, |key| &key.project),
+            GroupBy::Version => by_key(rows, |key| &key.version),
+            GroupBy::Compiler => by_key(rows, |key| &key.compiler),
+            GroupBy::Arch => by_key(rows, |key| &key.arch),
         };
         if overflowed {
             notes.push(format!(
@@ -164,18 +165,18 @@ fn by_label(name: &str, table: &AttemptTable, notes: &mut Vec<String>) -> (Group
 }
 
 /// The group number of each build, and the names of the groups.
-fn by_key(by: &GroupBy, rows: &RowsSnapshot) -> (Vec<u32>, Vec<Arc<str>>) {
+fn by_key(rows: &RowsSnapshot, of_key: fn(&Key) -> &str) -> (GroupColumn, Vec<Arc<str>>, bool) {
     let mut known: HashMap<&str, u32, RandomState> = HashMap::default();
     let mut names: Vec<Arc<str>> = Vec::new();
     let groups = rows.builds.iter().map(|build| {
-        let name = by.of_key(&build.key).unwrap_or_default();
+        let name = of_key(&build.key);
         *known.entry(name).or_insert_with(|| {
             names.push(name.into());
             u32::try_from(names.len() - 1).unwrap_or(u32::MAX)
         })
     });
     let groups = groups.collect();
-    (groups, names)
+    (GroupColumn::BuildIdentity(groups), names, false)
 }
 
 /// Names of groups by outcome; the last is for canceled attempts, which do not count as failures.

@@ -4,6 +4,8 @@
 //! not a step. Neither are two groups of values that alternate: values of the second group occurred before, or later values return to the
 //! first. A **drift** has no such point: the first and the last third differ, and the middle third is in between.
 
+use plimsoll_proto::v1::ChangeKind;
+
 use crate::domain::float;
 
 /// A change of the level of a series.
@@ -15,17 +17,6 @@ pub(super) struct LevelChange {
     /// Levels before and after the change, as logarithms to base 2.
     pub(super) before: f64,
     pub(super) now: f64,
-}
-
-/// How the level of a series changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChangeKind {
-    /// The level changed from one value to the next.
-    Step,
-    /// A step back to the level before the previous step.
-    Back,
-    /// The level changed gradually.
-    Drift,
 }
 
 /// Fewest values before a step: with fewer, their usual range is not known.

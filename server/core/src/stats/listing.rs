@@ -4,6 +4,8 @@
 
 use std::{cmp::Reverse, sync::Arc};
 
+use plimsoll_proto::v1::AttemptOrder;
+
 use crate::domain::{AttemptBrief, AttemptId};
 
 /// Lowest and highest rank that an attempt can have: its row has rounded numbers.
@@ -20,21 +22,6 @@ const MAX_CANDIDATE_PAGES: usize = 4;
 /// Fewest candidates that are reduced to one page.
 const MIN_CANDIDATES: usize = 1024;
 
-/// Sort order of a list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AttemptOrder {
-    /// Latest end first.
-    Newest,
-    /// Earliest end first.
-    Oldest,
-    /// Most wasted memory first, GiB x h.
-    Waste,
-    /// Highest need first.
-    Need,
-    /// Longest wall time first.
-    Wall,
-}
-
 /// Position of an attempt in a sort order; the greatest position comes first. Other attempts do not change it, so a page continues exactly
 /// where the one before it ended.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,16 +34,15 @@ pub struct ListCursor {
     pub attempt: AttemptId,
 }
 
-impl AttemptOrder {
-    pub(super) fn rank(self, brief: &AttemptBrief) -> u64 {
-        match self {
-            Self::Newest => brief.ended_unix_ms(),
-            Self::Oldest => u64::MAX - brief.ended_unix_ms(),
-            // the bits of non-negative floats have the same order as the floats
-            Self::Waste => wasted_gib_hours(brief).to_bits(),
-            Self::Need => brief.need_peak.0,
-            Self::Wall => brief.wall.0,
-        }
+/// The rank of an attempt in a list in this order.
+pub(super) fn rank(order: AttemptOrder, brief: &AttemptBrief) -> u64 {
+    match order {
+        AttemptOrder::Unspecified => brief.ended_unix_ms(),
+        AttemptOrder::Oldest => u64::MAX - brief.ended_unix_ms(),
+        // the bits of non-negative floats have the same order as the floats
+        AttemptOrder::Waste => wasted_gib_hours(brief).to_bits(),
+        AttemptOrder::Need => brief.need_peak.0,
+        AttemptOrder::Wall => brief.wall.0,
     }
 }
 
@@ -113,7 +99,7 @@ impl PageBuilder {
 
     /// Considers an attempt for the page.
     pub fn consider(&mut self, brief: &Arc<AttemptBrief>) {
-        let (rank, ended) = (self.order.rank(brief), brief.ended_unix_ms());
+        let (rank, ended) = (rank(self.order, brief), brief.ended_unix_ms());
         if self.worst.is_some_and(|worst| (rank, ended) < worst) {
             return;
         }

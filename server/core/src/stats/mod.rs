@@ -43,12 +43,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use attempt_table::AttemptTable;
 pub use groups::Group;
-pub use level::ChangeKind;
-pub use listing::{AttemptOrder, AttemptPage, ListCursor, PageBuilder};
+pub use listing::{AttemptPage, ListCursor, PageBuilder};
 pub use mixed::MixedNeed;
 use need_shifts::NeedShifts;
+pub use plimsoll_proto::v1::{AttemptOrder, GroupBy};
 pub use prices::{PoolPrices, Price, Prices};
-pub use question::{Filter, GroupBy, Question};
+pub use question::{Filter, Question};
 pub use ref_class::RefClasses;
 pub use regressions::Regression;
 pub use report::{Coverage, Report};

@@ -5,6 +5,8 @@ use std::{
     sync::Arc,
 };
 
+use plimsoll_proto::v1::GroupBy;
+
 use crate::domain::{AttemptBrief, AttemptId, Cause, Key, Outcome};
 
 /// Which attempts are counted. An empty text and `None` match all.
@@ -84,53 +86,6 @@ impl Filter {
     }
 }
 
-/// How attempts are grouped.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum GroupBy {
-    /// No grouping: one group of all attempts.
-    #[default]
-    Nothing,
-    /// By package.
-    Package,
-    /// By stack.
-    Stack,
-    /// By project.
-    Project,
-    /// By version.
-    Version,
-    /// By compiler.
-    Compiler,
-    /// By architecture.
-    Arch,
-    /// By pool.
-    Pool,
-    /// By class of branch or tag.
-    RefClass,
-    /// By owner.
-    Owner,
-    /// By cause of failure.
-    Cause,
-    /// By outcome.
-    Outcome,
-    /// By the value of the label with this name.
-    Label(String),
-}
-
-impl GroupBy {
-    /// The name of the group that attempts of this key are in, if the key determines it.
-    pub(super) fn of_key<'k>(&self, key: &'k Key) -> Option<&'k str> {
-        Some(match self {
-            Self::Package => &key.package,
-            Self::Stack => &key.stack,
-            Self::Project => &key.project,
-            Self::Version => &key.version,
-            Self::Compiler => &key.compiler,
-            Self::Arch => &key.arch,
-            _ => return None,
-        })
-    }
-}
-
 /// A query over finished attempts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Question {
@@ -138,6 +93,8 @@ pub struct Question {
     pub filter: Filter,
     /// How the attempts are grouped.
     pub group_by: GroupBy,
+    /// Name of the label to group by; empty for other groups.
+    pub group_label: String,
     /// Width of a time step in milliseconds; 0 for no steps.
     pub step_ms: u64,
     /// Whether the caller may not see other projects than the filter's: then not even totals or notes include them.

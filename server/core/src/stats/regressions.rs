@@ -5,7 +5,9 @@
 
 use std::fmt::Write as _;
 
-use super::level::{self, ChangeKind, LevelChange};
+use plimsoll_proto::v1::ChangeKind;
+
+use super::level::{self, LevelChange};
 use crate::domain::{AttemptBrief, AttemptId, Bytes, Key};
 
 /// Number of attempts that are checked in each line of builds, the newest ones.

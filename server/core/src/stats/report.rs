@@ -67,7 +67,7 @@ impl Stats {
     /// million attempts, so it must not be called on a thread that serves other requests.
     /// Errors: there would be too many time steps.
     pub fn report(&self, question: &Question, pools: &PoolPrices) -> Result<Report, FieldViolation> {
-        let Question { filter, group_by, step_ms, confined } = question;
+        let Question { filter, group_by, group_label, step_ms, confined } = question;
         let settings = &self.0.settings;
         let mut notes = Vec::new();
         let mut moved = self.0.moved.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,7 +76,7 @@ impl Stats {
             let rows = table.rows();
             let prices = prices_by_pool(&table, settings, pools);
             let row_filter = RowFilter::new(filter, &table, &rows, settings, &mut notes);
-            let groups = Groups::new(group_by, &table, &rows, settings, &mut notes);
+            let groups = Groups::new((*group_by, group_label), &table, &rows, settings, &mut notes);
             let gone = table.dropped > 0;
             let changed = std::mem::take(&mut table.changed);
             (Aggregation { rows, row_filter, groups, prices, step_ms: *step_ms }, gone, changed)

@@ -105,10 +105,13 @@ fn history(attempts: &[Summary]) -> SharedHistory {
 }
 
 fn ask(history: &SharedHistory, filter: Filter, group_by: GroupBy, step_ms: u64) -> Report {
-    history
-        .stats()
-        .report(&Question { filter, group_by, step_ms, confined: false }, &PoolPrices::default())
-        .unwrap()
+    ask_by(history, filter, (group_by, ""), step_ms)
+}
+
+fn ask_by(history: &SharedHistory, filter: Filter, by: (GroupBy, &str), step_ms: u64) -> Report {
+    let (group_by, group_label) = (by.0, by.1.to_owned());
+    let question = Question { filter, group_by, group_label, step_ms, confined: false };
+    history.stats().report(&question, &PoolPrices::default()).unwrap()
 }
 
 proptest! {
@@ -136,7 +139,7 @@ proptest! {
             }
         }
         let filter = filter(asked);
-        let report = ask(&history, filter.clone(), group_by(GROUPS[by]), step);
+        let report = ask_by(&history, filter.clone(), group_by(GROUPS[by]), step);
         let counted: Vec<&Summary> = all.iter().filter(|attempt| takes(&filter, attempt)).collect();
         assert_same(&report.totals, plainly(&all, &counted, &refused), "all");
         let groups: BTreeSet<String> = counted.iter().map(|attempt| group_of(attempt, GROUPS[by])).collect();
@@ -151,7 +154,7 @@ proptest! {
             let of: Vec<&Summary> = counted.iter().copied().filter(within).collect();
             assert_same(&one.totals, plainly(&all, &of, &refused), "step");
         }
-        let page = history.stats().list(&filter, PageBuilder::new(AttemptOrder::Newest, counted.len(), None));
+        let page = history.stats().list(&filter, PageBuilder::new(AttemptOrder::Unspecified, counted.len(), None));
         prop_assert_eq!((page.cursors.len(), page.has_more), (counted.len(), false));
     }
 }
@@ -173,7 +176,7 @@ fn attempts_that_the_history_leaves_behind_leave_the_sums_and_the_answer_says_fr
     for summary in many(3000, |_, _| {}) {
         history.learn(&summary);
     }
-    let report = ask(&history, Filter::default(), GroupBy::Nothing, 0);
+    let report = ask(&history, Filter::default(), GroupBy::Unspecified, 0);
     assert!((300..400).contains(&report.totals.attempts), "{}", report.totals.attempts);
     assert_eq!(report.covers.attempts, report.totals.attempts);
     assert!(
@@ -182,10 +185,10 @@ fn attempts_that_the_history_leaves_behind_leave_the_sums_and_the_answer_says_fr
         report.notes
     );
     let recent = Filter { from_unix_ms: Some(START + 2900 * 1000), ..Filter::default() };
-    assert_eq!(ask(&history, recent, GroupBy::Nothing, 0).notes, Vec::<String>::new());
+    assert_eq!(ask(&history, recent, GroupBy::Unspecified, 0).notes, Vec::<String>::new());
     history.remove_from_stats(&id(2999));
     assert_eq!(
-        ask(&history, Filter::default(), GroupBy::Nothing, 0).totals.attempts,
+        ask(&history, Filter::default(), GroupBy::Unspecified, 0).totals.attempts,
         report.totals.attempts - 1
     );
 }
@@ -214,7 +217,7 @@ fn an_attempt_is_counted_once_however_often_it_comes() {
     for summary in many(3, |_, _| {}) {
         history.learn(&summary);
     }
-    assert_eq!(ask(&history, Filter::default(), GroupBy::Nothing, 0).totals.attempts, 3);
+    assert_eq!(ask(&history, Filter::default(), GroupBy::Unspecified, 0).totals.attempts, 3);
 }
 
 #[test]
@@ -224,7 +227,7 @@ fn a_verdict_that_comes_before_the_end_counts_when_the_attempt_has_ended() {
     for summary in many(3, |_, summary| summary.outcome = Outcome::Failed) {
         history.learn(&summary);
     }
-    assert_eq!(ask(&history, Filter::default(), GroupBy::Nothing, 0).totals.retries_avoided, 1);
+    assert_eq!(ask(&history, Filter::default(), GroupBy::Unspecified, 0).totals.retries_avoided, 1);
 }
 
 #[test]
@@ -248,7 +251,7 @@ fn a_group_with_very_many_values_stays_bounded_and_loses_nothing() {
         assert!(wastes.is_sorted_by(|a, b| a >= b));
     }
     let lost = Filter { owner: "owner-39999".into(), ..Filter::default() };
-    let report = ask(&history, lost, GroupBy::Nothing, 0);
+    let report = ask(&history, lost, GroupBy::Unspecified, 0);
     assert!(report.totals.attempts == 0 && report.notes[0].contains("(others)"), "{:?}", report.notes);
 }
 
@@ -259,10 +262,10 @@ fn a_filter_that_matches_nothing_gives_zeros_and_a_range_in_the_future_is_explai
         ask(&history, Filter { package: "none".into(), ..Filter::default() }, GroupBy::Package, 1000);
     assert_eq!((report.totals, report.groups, report.steps), (StatsTotals::default(), vec![], vec![]));
     let future = Filter { from_unix_ms: Some(START + HOUR), ..Filter::default() };
-    let report = ask(&history, future, GroupBy::Nothing, 0);
+    let report = ask(&history, future, GroupBy::Unspecified, 0);
     assert!(report.totals.attempts == 0 && report.notes[0].contains("the last one ended at 2023-11-14"));
-    let label = GroupBy::Label("unheard-of".into());
-    assert!(ask(&history, Filter::default(), label, 0).notes[0].contains("no attempt has it"));
+    let label = (GroupBy::Label, "unheard-of");
+    assert!(ask_by(&history, Filter::default(), label, 0).notes[0].contains("no attempt has it"));
 }
 
 #[test]
@@ -292,7 +295,7 @@ fn packages_come_with_the_most_variable_first() {
             (summary.key.version, summary.need_peak) = ("2".to_owned(), Bytes(summary.need_peak.0 * 9));
         }
     }));
-    let variable = ask(&history, Filter::default(), GroupBy::Nothing, 0).variable;
+    let variable = ask(&history, Filter::default(), GroupBy::Unspecified, 0).variable;
     assert_eq!(variable.iter().map(|one| one.package.as_str()).collect::<Vec<_>>(), ["wild", "calm"]);
     let wild = &variable[0];
     assert!((0.1..0.2).contains(&wild.variation) && wild.attempts == 10, "{wild:?}");
@@ -324,7 +327,7 @@ fn of_gitlab(number: u64, cause: Option<Cause>) -> Summary {
 }
 
 fn retries(history: &SharedHistory) -> (u64, u64, Vec<(Option<Cause>, u64)>) {
-    let totals = ask(history, Filter::default(), GroupBy::Nothing, 0).totals;
+    let totals = ask(history, Filter::default(), GroupBy::Unspecified, 0).totals;
     let retries = totals.retries();
     let by_cause = totals.retries_by_cause().map(|(cause, of)| (cause, of.count));
     (retries.count, retries.passed, by_cause.collect())

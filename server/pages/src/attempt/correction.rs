@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use plimsoll_proto::{
-    limits,
+    WireEnum as _, limits,
     v1::{Cause, Correction, GetAttemptResponse, Outcome},
 };
 
@@ -32,8 +32,8 @@ pub(super) fn form(shown: &GetAttemptResponse, address: &str) -> Markup {
             @if let Some(correction) = correction { (correction_note(correction)) }
             form.search action=(address) method="post" {
                 label { "Cause" select name="cause" {
-                    @for (value, one) in words::causes().filter(|(_, one)| *one != Cause::Unknown) {
-                        option value=(value) selected[one == summary.cause()] { (words::cause(one)) }
+                    @for one in Cause::all().filter(|one| *one != Cause::Unknown) {
+                        option value=(one.short_name()) selected[one == summary.cause()] { (words::cause(one)) }
                     }
                 } }
                 label { "Why" input name="why" required maxlength=(limits::CORRECTION_BYTES); }

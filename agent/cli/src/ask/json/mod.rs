@@ -10,8 +10,8 @@ mod golden;
 use std::collections::BTreeMap;
 
 use plimsoll_proto::{
-    evidence,
-    json::{Fields, Json, Message, ToJson, Word as _, on_the_wire},
+    WireEnum as _, evidence,
+    json::{Fields, Json, Message, ToJson, on_the_wire},
     measured, reasons, shown, sums,
     v1::{
         Cause, Exit, ExplainResponse, GetAttemptResponse, Hints, Key, Outlook, Resources, StatsTotals,

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use plimsoll_proto::{
+    WireEnum as _,
     evidence::{self, cause_words, outcome_words, source_in_words},
     figures::{self, count},
-    json::Word as _,
     measured,
     shown::clean,
     times,

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use plimsoll_proto::{
+    WireEnum as _,
     figures::{self, amount, count},
     shown::clean,
     sums, times,
@@ -43,7 +44,7 @@ pub(in crate::ask) fn render_stats(
     };
     let by = match asked.group_by() {
         GroupBy::Label => clean(&asked.group_label),
-        by => by.as_str_name().trim_start_matches("GROUP_BY_").to_lowercase().replace('_', " "),
+        by => by.word().replace('_', " "),
     };
     head + &totals::totals_lines(&sums, &stats.currency, look)
         + &over_time(&stats.steps, asked.step_ms, look)

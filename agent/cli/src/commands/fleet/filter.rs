@@ -5,9 +5,8 @@ use std::collections::HashMap;
 use clap::{Args, ValueEnum};
 use plimsoll_client::questions::QuestionFailure;
 use plimsoll_proto::{
-    cause::wire_causes,
+    WireEnum as _,
     evidence::cause_words,
-    json::Word,
     v1::{Cause, Filter, Outcome},
 };
 
@@ -165,8 +164,8 @@ pub(in crate::commands) fn cause(text: &str) -> Result<Cause, String> {
     let asked = text.to_ascii_lowercase().replace([' ', '-'], "_");
     let is_meant =
         |cause: &Cause| cause.word() == asked || cause_words(*cause).eq_ignore_ascii_case(text.trim());
-    wire_causes().find(is_meant).ok_or_else(|| {
-        let known = wire_causes().map(|cause| {
+    Cause::all().find(is_meant).ok_or_else(|| {
+        let known = Cause::all().map(|cause| {
             let (word, shown) = (cause.word(), cause_words(cause));
             if word.replace('_', " ") == shown { word } else { format!("{word} ({shown})") }
         });

@@ -13,7 +13,7 @@ use filter::FilterArgs;
 pub(super) use filter::cause;
 use plimsoll_client::questions::QuestionFailure;
 use plimsoll_proto::{
-    limits,
+    WireEnum as _, limits,
     v1::{AttemptOrder, GetAttemptRequest, GetStatsRequest, GroupBy, ListAttemptsRequest},
 };
 pub(super) use recommend::RecommendArgs;
@@ -140,24 +140,9 @@ fn parse_group(text: &str) -> Result<GroupArg, String> {
     if let Some(label) = text.strip_prefix("label=").filter(|name| !name.is_empty()) {
         return Ok(GroupArg { by: GroupBy::Label, label: label.to_owned() });
     }
-    let by = match text.replace('_', "-").as_str() {
-        "package" => GroupBy::Package,
-        "version" => GroupBy::Version,
-        "stack" => GroupBy::Stack,
-        "project" => GroupBy::Project,
-        "compiler" => GroupBy::Compiler,
-        "arch" => GroupBy::Arch,
-        "pool" => GroupBy::Pool,
-        "ref-class" => GroupBy::RefClass,
-        "owner" => GroupBy::Owner,
-        "cause" => GroupBy::Cause,
-        "outcome" => GroupBy::Outcome,
-        _ => {
-            let known = "package, version, stack, project, compiler, arch, pool, ref-class, owner, cause, outcome, label=NAME";
-            return Err(format!("is none of {known}"));
-        }
-    };
-    Ok(GroupArg { by, label: String::new() })
+    let known = "package, version, stack, project, compiler, arch, pool, ref-class, owner, cause, outcome, label=NAME";
+    let by = GroupBy::parse(text).filter(|by| *by != GroupBy::Label);
+    Ok(GroupArg { by: by.ok_or_else(|| format!("is none of {known}"))?, label: String::new() })
 }
 
 fn parse_step(text: &str) -> Result<Duration, String> {

@@ -7,9 +7,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use plimsoll_core::domain::FieldViolation;
-use plimsoll_pages::{running::SHOWN_ATTEMPTS, words};
+use plimsoll_pages::running::SHOWN_ATTEMPTS;
 use plimsoll_proto::{
-    limits, shown,
+    WireEnum as _, limits, shown,
     v1::{GetAttemptRequest, GetStatsRequest, GroupBy, ListAttemptsRequest},
 };
 use serde::Serialize;
@@ -144,7 +144,7 @@ fn group_by(text: &str) -> Result<GroupBy, FieldViolation> {
     if text.is_empty() || text == "none" {
         return Ok(GroupBy::Unspecified);
     }
-    GroupBy::from_str_name(&words::wire_name("GROUP_BY_", text)).ok_or_else(|| {
+    GroupBy::parse(text).ok_or_else(|| {
         FieldViolation::new(
             "group_by",
             format!(

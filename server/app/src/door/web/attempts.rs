@@ -3,11 +3,13 @@
 use axum::{http::Uri, response::Html};
 use plimsoll_core::domain::FieldViolation;
 use plimsoll_pages::{
-    attempts::{AttemptsPage, CANCELED, ORDERS, OUTCOMES, order_value, outcome_value},
+    attempts::{AttemptsPage, CANCELED, ORDERS, OUTCOMES, order_value},
     view::ReaderChoice,
-    words,
 };
-use plimsoll_proto::v1::{AttemptOrder, Cause, Filter, ListAttemptsRequest, Outcome};
+use plimsoll_proto::{
+    WireEnum as _,
+    v1::{AttemptOrder, Cause, Filter, ListAttemptsRequest, Outcome},
+};
 
 use super::{
     asking::RequestReader,
@@ -34,7 +36,7 @@ pub(super) fn question(
 ) -> Result<ListAttemptsRequest, FieldViolation> {
     let order = match query.get("order") {
         "" => AttemptOrder::Unspecified,
-        text => AttemptOrder::from_str_name(&words::wire_name("ATTEMPT_ORDER_", text))
+        text => AttemptOrder::parse(text)
             .ok_or_else(|| unknown_value("order", text, ORDERS.map(|(order, _)| order_value(order))))?,
     };
     Ok(ListAttemptsRequest {
@@ -49,19 +51,19 @@ pub(super) fn question(
 /// Errors: A value of the query is unknown.
 pub(super) fn filter(query: &Query, view: &ReaderChoice) -> Result<Filter, FieldViolation> {
     let outcome = query.get("outcome");
-    let canceled = words::wire_name("", outcome) == CANCELED;
+    let canceled = outcome.eq_ignore_ascii_case(CANCELED);
     let outcome = match outcome {
         "" => Outcome::Unspecified,
         // the wire has no outcome "canceled": a canceled attempt is a failed one with that cause
         _ if canceled => Outcome::Failed,
-        text => Outcome::from_str_name(&words::wire_name("OUTCOME_", text)).ok_or_else(|| {
-            unknown_value("outcome", text, OUTCOMES.map(outcome_value).into_iter().chain([CANCELED]))
+        text => Outcome::parse(text).ok_or_else(|| {
+            unknown_value("outcome", text, OUTCOMES.map(Outcome::short_name).into_iter().chain([CANCELED]))
         })?,
     };
     let cause = match query.get("cause") {
         "" => Cause::Unspecified,
-        text => Cause::from_str_name(&words::wire_name("CAUSE_", text))
-            .ok_or_else(|| unknown_value("cause", text, words::causes().map(|(value, _)| value)))?,
+        text => Cause::parse(text)
+            .ok_or_else(|| unknown_value("cause", text, Cause::all().map(Cause::short_name)))?,
     };
     let cause = match cause {
         Cause::Unspecified | Cause::Canceled if canceled => Cause::Canceled,
@@ -134,8 +136,9 @@ mod tests {
             let asked = query(&format!("order={}", order_value(order)));
             assert_eq!(question(&asked, &ReaderChoice::default(), 1).unwrap().order(), order);
         }
-        for (value, cause) in words::causes() {
-            let asked = filter(&query(&format!("cause={value}")), &ReaderChoice::default()).unwrap();
+        for cause in Cause::all() {
+            let asked = query(&format!("cause={}", cause.short_name()));
+            let asked = filter(&asked, &ReaderChoice::default()).unwrap();
             assert_eq!(asked.cause(), cause);
         }
     }

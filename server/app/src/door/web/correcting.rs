@@ -16,7 +16,10 @@ use axum::{
 };
 use plimsoll_core::domain::FieldViolation;
 use plimsoll_pages::view::ReaderChoice;
-use plimsoll_proto::v1::{self as pb, Cause};
+use plimsoll_proto::{
+    WireEnum as _,
+    v1::{self as pb, Cause},
+};
 use tokio::time::timeout;
 
 use super::{asking::RequestReader, trouble::PageError};
@@ -66,8 +69,7 @@ fn question(id: &str, form: &[u8]) -> Result<pb::CorrectVerdictRequest, FieldVio
             "undo" => question.undo = true,
             "why" => value.trim().clone_into(&mut question.why),
             "cause" => {
-                let cause = Cause::from_str_name(&format!("CAUSE_{value}"));
-                question.cause = cause.unwrap_or_default().into();
+                question.cause = Cause::parse(&value).unwrap_or_default().into();
             }
             "signature_for_ms" if !value.is_empty() => {
                 let time = value.parse().map_err(|_no_number| {

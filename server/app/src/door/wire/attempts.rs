@@ -1,12 +1,11 @@
 //! Ended and running attempts as messages of `Stats`.
 
 use plimsoll_core::domain::{
-    Exit, FieldViolation, MeasurementSource, OomOrigin, Outcome, Phase, PredictionSnapshot, Resources,
-    Sample, Summary,
+    Cause, Exit, FieldViolation, OomOrigin, Phase, PredictionSnapshot, Resources, Sample, Summary,
 };
 use plimsoll_proto::{limits, measured, v1 as pb};
 
-use super::{cause, key, rows::Rows, verdicts::verdict};
+use super::{key, rows::Rows, verdicts::verdict};
 use crate::{
     fleet::{attempts::ShownAttempt, statistics::ListedAttempt},
     ingest::RunningAttempt,
@@ -20,7 +19,7 @@ pub(crate) fn shown(attempt: ShownAttempt) -> pb::GetAttemptResponse {
     }
     let mut verdicts = attempt.verdicts.into_iter().map(verdict);
     let (retried_by, retry_outcome) =
-        attempt.retry.map_or_else(Default::default, |(id, ended)| (id.to_string(), outcome(ended).into()));
+        attempt.retry.map_or_else(Default::default, |(id, ended)| (id.to_string(), ended.to_wire().into()));
     pb::GetAttemptResponse {
         summary: Some(summary),
         verdict: verdicts.next(),
@@ -44,32 +43,13 @@ pub(crate) fn rows(asked: u32) -> Result<Rows, FieldViolation> {
     }
 }
 
-fn outcome(outcome: Outcome) -> pb::Outcome {
-    match outcome {
-        Outcome::Succeeded => pb::Outcome::Succeeded,
-        Outcome::Failed => pb::Outcome::Failed,
-        Outcome::Lost => pb::Outcome::Lost,
-        Outcome::Ended => pb::Outcome::Ended,
-    }
-}
-
-fn source(source: MeasurementSource) -> pb::Source {
-    match source {
-        MeasurementSource::Unspecified => pb::Source::Unspecified,
-        MeasurementSource::CgroupV2 => pb::Source::CgroupV2,
-        MeasurementSource::CgroupV1 => pb::Source::CgroupV1,
-        MeasurementSource::ProcessTree => pb::Source::ProcessTree,
-        MeasurementSource::Prometheus => pb::Source::Prometheus,
-    }
-}
-
 pub(crate) fn summary(summary: &Summary) -> pb::Summary {
     pb::Summary {
         attempt: summary.attempt.to_string(),
         key: Some(key(&summary.key)),
         number: summary.number,
         retries: summary.retries.as_ref().map(ToString::to_string).unwrap_or_default(),
-        source: source(summary.source).into(),
+        source: summary.source.into(),
         offloaded_to: summary.offloaded_to.clone(),
         resources: Some(resources(&summary.resources)),
         started_unix_ms: summary.started_unix_ms,
@@ -82,12 +62,12 @@ pub(crate) fn summary(summary: &Summary) -> pb::Summary {
         memory_peak_bytes: summary.measured_memory_peak().map(|memory| memory.0),
         oom_kill: summary.oom_kill,
         reclaim_failures: summary.reclaim_failures,
-        outcome: outcome(summary.outcome).into(),
+        outcome: summary.outcome.to_wire().into(),
         exit: summary.exit.map(exit),
-        cause: summary.cause.map_or(pb::Cause::Unspecified, cause).into(),
+        cause: summary.cause.map(Cause::to_wire).unwrap_or_default().into(),
         censored: summary.censored,
         cpu_peak_cores: cpu_peak(summary),
-        oom_origin: summary.oom_origin.map_or(pb::OomOrigin::Unspecified, oom_origin).into(),
+        oom_origin: summary.oom_origin.map(OomOrigin::to_wire).unwrap_or_default().into(),
         oom_group_kill: summary.oom_group_kill,
         memory_stall_usec: summary.memory_stall.map(|t| t.0),
         throttled_usec: summary.throttled.map(|t| t.0),
@@ -131,14 +111,6 @@ fn predicted(predicted: &PredictionSnapshot) -> pb::Predicted {
         cpu_request_cores: predicted.cpu_request.0,
         wall_p95_ms: predicted.wall_p95.0,
         is_default: predicted.is_default,
-    }
-}
-
-fn oom_origin(origin: OomOrigin) -> pb::OomOrigin {
-    match origin {
-        OomOrigin::OwnLimit => pb::OomOrigin::OwnLimit,
-        OomOrigin::LimitAbove => pb::OomOrigin::LimitAbove,
-        OomOrigin::Host => pb::OomOrigin::Host,
     }
 }
 
@@ -205,7 +177,7 @@ pub(crate) fn changed(running: &[RunningAttempt], ended: &[String]) -> pb::Watch
             cpu_usec: last.cpu.0,
             memory_limit_bytes: running.attempt.resources.memory_limit.map(|limit| limit.0),
             starved: running.progress.starvation.is_starved_now,
-            source: source(running.attempt.source).into(),
+            source: running.attempt.source.into(),
         }
     };
     pb::WatchResponse { running: running.iter().map(wire).collect(), ended: ended.to_vec() }

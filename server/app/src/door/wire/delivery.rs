@@ -9,8 +9,8 @@ use std::{collections::HashMap, mem};
 
 use plimsoll_core::{
     domain::{
-        Attempt, CpuMicros, FieldViolation, FinalTotals, Key, MeasurementSource, Micros, Millis, OomOrigin,
-        OpeningRecord, Phase, Resources, Sample, SessionId,
+        Attempt, CpuMicros, FieldViolation, FinalTotals, Key, Micros, Millis, OomOrigin, OpeningRecord,
+        Phase, Resources, Sample, SessionId,
     },
     validated::{self, Validated, text},
 };
@@ -100,13 +100,7 @@ pub(crate) fn hello(wire: pb::Hello, skipped: &mut SkippedFacts) -> Validated<At
         session,
         number: number.max(1),
         retries,
-        source: match skipped.keep(known("hello.source", source)).unwrap_or(pb::Source::Unspecified) {
-            pb::Source::Unspecified => MeasurementSource::Unspecified,
-            pb::Source::CgroupV2 => MeasurementSource::CgroupV2,
-            pb::Source::CgroupV1 => MeasurementSource::CgroupV1,
-            pb::Source::ProcessTree => MeasurementSource::ProcessTree,
-            pb::Source::Prometheus => MeasurementSource::Prometheus,
-        },
+        source: skipped.keep(known("hello.source", source)).unwrap_or_default(),
         resources: read_resources(resources, skipped),
         key: read_key(key, skipped)?,
         started_unix_ms,
@@ -263,12 +257,7 @@ fn read_totals(wire: &pb::Totals, totals: &mut MessagePart<'_>) -> FinalTotals {
         oom_kill: wire.oom_kill,
         reclaim_failures: wire.reclaim_failures,
         need_peak: totals.usable("need_peak_bytes", wire.need_peak_bytes, check_memory),
-        oom_origin: match wire.oom_origin() {
-            pb::OomOrigin::Unspecified => None,
-            pb::OomOrigin::OwnLimit => Some(OomOrigin::OwnLimit),
-            pb::OomOrigin::LimitAbove => Some(OomOrigin::LimitAbove),
-            pb::OomOrigin::Host => Some(OomOrigin::Host),
-        },
+        oom_origin: OomOrigin::of_wire(wire.oom_origin()),
         oom_group_kill: wire.oom_group_kill,
         memory_stall: totals.usable("memory_stall_usec", wire.memory_stall_usec, check_stall),
         pages: wire.into(),

@@ -13,33 +13,15 @@ use super::known;
 /// Parses a request `GetStats`.
 pub(crate) fn question(wire: pb::GetStatsRequest) -> Result<Question, FieldViolation> {
     let pb::GetStatsRequest { filter, group_by, step_ms, group_label } = wire;
-    let group_by = read_group_by(group_by, group_label)?;
-    Ok(Question { filter: self::filter(filter)?, group_by, step_ms, confined: false })
-}
-
-fn read_group_by(wire: i32, label: String) -> Result<GroupBy, FieldViolation> {
-    let by = known("group_by", wire)?;
-    if by != pb::GroupBy::Label && !label.is_empty() {
-        return Err(FieldViolation::new("group_label", "needs group_by GROUP_BY_LABEL"));
-    }
-    Ok(match by {
-        pb::GroupBy::Unspecified => GroupBy::Nothing,
-        pb::GroupBy::Package => GroupBy::Package,
-        pb::GroupBy::Stack => GroupBy::Stack,
-        pb::GroupBy::Project => GroupBy::Project,
-        pb::GroupBy::Cause => GroupBy::Cause,
-        pb::GroupBy::Version => GroupBy::Version,
-        pb::GroupBy::Compiler => GroupBy::Compiler,
-        pb::GroupBy::Arch => GroupBy::Arch,
-        pb::GroupBy::Pool => GroupBy::Pool,
-        pb::GroupBy::RefClass => GroupBy::RefClass,
-        pb::GroupBy::Owner => GroupBy::Owner,
-        pb::GroupBy::Outcome => GroupBy::Outcome,
-        pb::GroupBy::Label if label.is_empty() => {
-            return Err(FieldViolation::new("group_label", "is empty; name the label to group by"));
-        }
-        pb::GroupBy::Label => GroupBy::Label(check_text("group_label", label, limits::LABEL_BYTES)?),
-    })
+    let group_by = known("group_by", group_by)?;
+    let rule = match (group_by, group_label.as_str()) {
+        (GroupBy::Label, "") => Err("is empty; name the label to group by"),
+        (GroupBy::Label, _) | (_, "") => Ok(()),
+        _ => Err("needs group_by GROUP_BY_LABEL"),
+    };
+    rule.map_err(|rule| FieldViolation::new("group_label", rule))?;
+    let group_label = check_text("group_label", group_label, limits::LABEL_BYTES)?;
+    Ok(Question { filter: self::filter(filter)?, group_by, group_label, step_ms, confined: false })
 }
 
 /// Parses a filter.
@@ -62,7 +44,7 @@ pub(crate) fn filter(wire: Option<pb::Filter>) -> Result<Filter, FieldViolation>
         signature,
     } = wire.unwrap_or_default();
     let outcome = read_outcome(outcome)?;
-    let cause = read_cause(cause)?;
+    let cause = Cause::of_wire(known("filter.cause", cause)?);
     if let (Some(from), Some(to)) = (from_unix_ms, to_unix_ms)
         && from > to
     {
@@ -90,24 +72,12 @@ pub(crate) fn filter(wire: Option<pb::Filter>) -> Result<Filter, FieldViolation>
 }
 
 fn read_outcome(wire: i32) -> Result<Option<Outcome>, FieldViolation> {
-    Ok(match known("filter.outcome", wire)? {
-        pb::Outcome::Unspecified => None,
-        pb::Outcome::Succeeded => Some(Outcome::Succeeded),
-        pb::Outcome::Failed => Some(Outcome::Failed),
-        pb::Outcome::Lost => Some(Outcome::Lost),
-        pb::Outcome::Ended => Some(Outcome::Ended),
-        pb::Outcome::Running => {
-            return Err(FieldViolation::new(
-                "filter.outcome",
-                "running attempts are shown by Watch; the rest here has ended",
-            ));
-        }
-    })
-}
-
-fn read_cause(wire: i32) -> Result<Option<Cause>, FieldViolation> {
-    let asked: pb::Cause = known("filter.cause", wire)?;
-    Ok(Cause::ALL.into_iter().find(|cause| super::cause(*cause) == asked))
+    let outcome = known("filter.outcome", wire)?;
+    if outcome == pb::Outcome::Running {
+        let rule = "running attempts are shown by Watch; the rest here has ended";
+        return Err(FieldViolation::new("filter.outcome", rule));
+    }
+    Ok(Outcome::of_wire(outcome))
 }
 
 fn read_labels(wire: HashMap<String, String>) -> Result<HashMap<String, String>, FieldViolation> {
@@ -149,7 +119,8 @@ mod tests {
     fn words_that_this_server_does_not_know_are_named() {
         assert_eq!(field(pb::Filter { outcome: 99, ..pb::Filter::default() }), "filter.outcome");
         assert_eq!(field(pb::Filter { cause: 99, ..pb::Filter::default() }), "filter.cause");
-        assert_eq!(read_group_by(99, String::new()).unwrap_err().field, "group_by");
+        let asked = pb::GetStatsRequest { group_by: 99, ..Default::default() };
+        assert_eq!(question(asked).unwrap_err().field, "group_by");
     }
 
     #[test]
@@ -170,10 +141,16 @@ mod tests {
 
     #[test]
     fn a_group_by_label_names_the_label_and_no_other_does() {
-        let by = |by: pb::GroupBy, label: &str| read_group_by(by.into(), label.to_owned());
-        assert_eq!(by(pb::GroupBy::Label, "").unwrap_err().field, "group_label");
-        assert_eq!(by(pb::GroupBy::Owner, "stage").unwrap_err().field, "group_label");
-        assert_eq!(by(pb::GroupBy::Label, "stage"), Ok(GroupBy::Label("stage".into())));
+        let by = |by: GroupBy, label: &str| {
+            question(pb::GetStatsRequest {
+                group_by: by.into(),
+                group_label: label.to_owned(),
+                ..Default::default()
+            })
+        };
+        assert_eq!(by(GroupBy::Label, "").unwrap_err().field, "group_label");
+        assert_eq!(by(GroupBy::Owner, "stage").unwrap_err().field, "group_label");
+        assert_eq!(by(GroupBy::Label, "stage").unwrap().group_label, "stage");
     }
 
     #[test]

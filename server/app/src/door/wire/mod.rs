@@ -26,7 +26,7 @@ pub(crate) mod tickets;
 pub(crate) mod verdicts;
 
 use plimsoll_core::{
-    domain::{AttemptId, Bytes, Cause, Cores, Exit, FieldViolation, Key, Rung, TicketId},
+    domain::{AttemptId, Bytes, Cause, Cores, Exit, FieldViolation, Key, TicketId},
     validated::Validated,
 };
 use plimsoll_proto::{limits, v1 as pb};
@@ -97,33 +97,18 @@ pub(crate) fn key(key: &Key) -> pb::Key {
     wire
 }
 
-pub(crate) fn cause(cause: Cause) -> pb::Cause {
-    cause.to_wire()
-}
-
 /// Parses the cause in a correction: any cause except unknown and undecided.
 fn read_cause(field: &str, wire: i32) -> Validated<Cause> {
     let decides = |known: &Cause| !matches!(known, Cause::Unknown | Cause::Undecided);
-    let named = |known: &Cause| decides(known) && i32::from(cause(*known)) == wire;
+    let named = |known: &Cause| decides(known) && i32::from(known.to_wire()) == wire;
     Cause::ALL.into_iter().find(named).ok_or_else(|| {
         let all: Vec<&str> = Cause::ALL.into_iter().filter(decides).map(Cause::as_str).collect();
         FieldViolation::new(field, format!("is not known or not set; take one of {}", all.join(", ")))
     })
 }
 
-fn rung(rung: Rung) -> pb::Rung {
-    match rung {
-        Rung::Default => pb::Rung::Default,
-        Rung::Fleet => pb::Rung::Fleet,
-        Rung::BuildSystem => pb::Rung::BuildSystem,
-        Rung::Siblings => pb::Rung::Siblings,
-        Rung::Package => pb::Rung::Package,
-        Rung::NoCompiler => pb::Rung::NoCompiler,
-        Rung::NoVersion => pb::Rung::NoVersion,
-        Rung::Exact => pb::Rung::Exact,
-    }
-}
-
+#[cfg(test)]
+mod recorded;
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -54,13 +54,7 @@ impl PageRequest {
     }
 
     pub(crate) fn read(request: &pb::ListAttemptsRequest) -> Result<Self, FieldViolation> {
-        let order = match known("order", request.order)? {
-            pb::AttemptOrder::Unspecified => AttemptOrder::Newest,
-            pb::AttemptOrder::Oldest => AttemptOrder::Oldest,
-            pb::AttemptOrder::Waste => AttemptOrder::Waste,
-            pb::AttemptOrder::Need => AttemptOrder::Need,
-            pb::AttemptOrder::Wall => AttemptOrder::Wall,
-        };
+        let order = known("order", request.order)?;
         let size = match request.page_size {
             0 => PAGE_SIZE,
             size if size <= limits::PAGE_SIZE => size as usize,
@@ -257,7 +251,7 @@ mod tests {
         let others = [
             pb::ListAttemptsRequest { filter: filter("hdf5", &[("a", "1"), ("b", "2")]), ..request.clone() },
             pb::ListAttemptsRequest { filter: filter("zlib", &[("a", "12"), ("b", "")]), ..request.clone() },
-            pb::ListAttemptsRequest { order: pb::AttemptOrder::Waste.into(), ..request },
+            pb::ListAttemptsRequest { order: AttemptOrder::Waste.into(), ..request },
             pb::ListAttemptsRequest::default(),
         ];
         for other in others {

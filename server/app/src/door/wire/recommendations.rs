@@ -2,7 +2,7 @@
 
 use plimsoll_core::{
     domain::FieldViolation,
-    recommend::{NoProposal, Recommendation, Risk, Sizes},
+    recommend::{Recommendation, Risk, Sizes},
     stats::Filter,
 };
 use plimsoll_proto::{limits, reasons::MIN_CONFIDENCE, v1 as pb};
@@ -72,13 +72,6 @@ pub(crate) fn answer(answer: RecommendationAnswer) -> pb::RecommendResponse {
 }
 
 fn recommendation(row: Recommendation) -> pb::Recommendation {
-    let no_proposal = match row.proposed {
-        Ok(_) => pb::NoProposal::Unspecified,
-        Err(NoProposal::TooFew) => pb::NoProposal::TooFew,
-        Err(NoProposal::Untrusted) => pb::NoProposal::Untrusted,
-        Err(NoProposal::Stopped) => pb::NoProposal::Stopped,
-        Err(NoProposal::Unsure) => pb::NoProposal::Unsure,
-    };
     pb::Recommendation {
         project: row.project,
         package: row.package,
@@ -86,7 +79,7 @@ fn recommendation(row: Recommendation) -> pb::Recommendation {
         failed_for_memory: row.failed_for_memory,
         today: Some(sizes(&row.today)),
         proposed: row.proposed.as_ref().ok().map(sizes),
-        no_proposal: no_proposal.into(),
+        no_proposal: row.proposed.as_ref().err().copied().unwrap_or_default().into(),
         asked_gib_hours: row.asked_gib_hours,
         saved_gib_hours: row.saved_gib_hours,
         saved_money: row.saved_money,

@@ -3,15 +3,15 @@
 
 use plimsoll_core::{
     domain::{
-        Basis, Bytes, CurveKnown, FieldViolation, JobsCurve, JobsPoint, Key, NeedGroup, NeedGroups,
-        Prediction, Quantity, UsedAttempt,
+        Basis, Bytes, FieldViolation, JobsCurve, JobsPoint, Key, NeedGroup, NeedGroups, Prediction, Quantity,
+        UsedAttempt,
     },
     predict::groups::describe,
     validated::{self, Validated},
 };
 use plimsoll_proto::{limits, measured::IncompleteNeed, v1 as pb};
 
-use super::{check_memory, rung};
+use super::check_memory;
 use crate::sizing::{Explanation, SizingAnswer};
 
 /// Parses a request: the key, and the highest memory limit that the attempt may get.
@@ -70,8 +70,8 @@ pub(super) fn prediction(prediction: &Prediction) -> pb::Prediction {
 fn quantity(quantity: &Quantity) -> pb::Quantity {
     let Basis { rung: heaviest, attempts, quantile, margin, ref bound, all_of_rung, by_processes, .. } =
         quantity.basis;
-    let (rung, bound) = (rung(heaviest).into(), bound.to_string());
-    let basis = pb::Basis { rung, attempts, quantile, margin, bound, all_of_rung, by_processes };
+    let (rung, size_bound, bound) = (heaviest.to_wire().into(), bound.to_wire(), bound.to_string());
+    let basis = pb::Basis { rung, attempts, quantile, margin, bound, size_bound, all_of_rung, by_processes };
     pb::Quantity { value: quantity.value, basis: Some(basis) }
 }
 
@@ -110,30 +110,18 @@ pub(super) fn need_groups(groups: &NeedGroups, sizes: Option<[Bytes; 2]>) -> pb:
 fn used_attempt(used: &UsedAttempt) -> pb::UsedAttempt {
     pb::UsedAttempt {
         attempt: used.attempt.to_string(),
-        rung: rung(used.rung).into(),
+        rung: used.rung.to_wire().into(),
         weight: used.weight,
         need_bytes: used.need.0,
         censored: used.censored,
         build_jobs: used.build_jobs,
         wall_ms: used.wall.0,
         measured_bytes: used.measured.0,
-        incomplete: match used.incomplete {
-            None => pb::Source::Unspecified,
-            Some(IncompleteNeed::Prometheus) => pb::Source::Prometheus,
-            Some(IncompleteNeed::Processes) => pb::Source::ProcessTree,
-        }
-        .into(),
+        incomplete: used.incomplete.map(IncompleteNeed::source).unwrap_or_default().into(),
     }
 }
 
 fn jobs_curve(curve: JobsCurve) -> pb::JobsCurve {
-    let known = match curve.known {
-        CurveKnown::Nothing => pb::CurveKnown::Nothing,
-        CurveKnown::OneCount => pb::CurveKnown::OneCount,
-        CurveKnown::Contradictory => pb::CurveKnown::Contradictory,
-        CurveKnown::Flat => pb::CurveKnown::Flat,
-        CurveKnown::Line => pb::CurveKnown::Line,
-    };
     let point = |point: JobsPoint| pb::JobsPoint {
         jobs: point.jobs,
         attempts: point.attempts,
@@ -144,8 +132,8 @@ fn jobs_curve(curve: JobsCurve) -> pb::JobsCurve {
         held_gib_hours: point.held_gib_hours,
     };
     pb::JobsCurve {
-        known: known.into(),
-        rung: rung(curve.rung).into(),
+        known: curve.known.into(),
+        rung: curve.rung.to_wire().into(),
         points: curve.points.into_iter().map(point).collect(),
         base_bytes: curve.base.0,
         per_job_bytes: curve.per_job.0,

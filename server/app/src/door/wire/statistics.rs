@@ -4,13 +4,12 @@ use plimsoll_core::{
     domain::Cause,
     retry::{FailureGroup, FlakyFailure, SilencedRule, WrongVerdicts},
     stats::{
-        ChangeKind, Coverage, Group, MixedNeed, PackageVariation, Regression, Report, Retries, StatsTotals,
-        TimeStep,
+        Coverage, Group, MixedNeed, PackageVariation, Regression, Report, Retries, StatsTotals, TimeStep,
     },
 };
 use plimsoll_proto::v1 as pb;
 
-use super::{cause, sizing::need_groups};
+use super::sizing::need_groups;
 use crate::fleet::statistics::StatisticsAnswer;
 
 /// Builds the answer of `GetStats`.
@@ -111,12 +110,12 @@ fn totals(totals: &StatsTotals) -> pb::StatsTotals {
 }
 
 fn cause_count((cause, count): (Cause, u64)) -> pb::CauseCount {
-    pb::CauseCount { cause: super::cause(cause).into(), count }
+    pb::CauseCount { cause: cause.to_wire().into(), count }
 }
 
 fn retries_of_cause((cause, retries): (Option<Cause>, Retries)) -> pb::RetriesOfCause {
     let Retries { count, passed, asked_gib_hours } = retries;
-    let cause = cause.map_or(pb::Cause::Unspecified, super::cause).into();
+    let cause = cause.map(Cause::to_wire).unwrap_or_default().into();
     pb::RetriesOfCause { cause, count, passed, asked_gib_hours }
 }
 
@@ -161,7 +160,7 @@ fn flaky_failure(flaky: FlakyFailure) -> pb::Flaky {
 fn failure_group(group: FailureGroup) -> pb::FailureGroup {
     pb::FailureGroup {
         project: group.project,
-        cause: cause(group.cause).into(),
+        cause: group.cause.to_wire().into(),
         signature: group.signature.id,
         signature_line: group.signature.line,
         failure_line: group.signature.first,
@@ -180,8 +179,8 @@ fn failure_group(group: FailureGroup) -> pb::FailureGroup {
 fn wrong_verdicts(wrong: WrongVerdicts) -> pb::WrongVerdicts {
     pb::WrongVerdicts {
         rule: wrong.rule,
-        found: cause(wrong.found).into(),
-        cause: cause(wrong.cause).into(),
+        found: wrong.found.to_wire().into(),
+        cause: wrong.cause.to_wire().into(),
         attempts: wrong.count,
     }
 }
@@ -193,14 +192,9 @@ fn silenced_rule(silenced: SilencedRule) -> pb::SilencedRule {
 }
 
 fn regression(regression: Regression) -> pb::Regression {
-    let kind = match regression.kind {
-        ChangeKind::Step => pb::ChangeKind::Step,
-        ChangeKind::Back => pb::ChangeKind::Back,
-        ChangeKind::Drift => pb::ChangeKind::Drift,
-    };
     pb::Regression {
         key: regression.key.describe(),
-        kind: kind.into(),
+        kind: regression.kind.into(),
         attempt: regression.attempt.to_string(),
         ended_unix_ms: regression.ended_unix_ms,
         factor: regression.factor,

@@ -2,14 +2,14 @@
 
 use plimsoll_core::{
     domain::{
-        Action, Evidence, EvidenceLine, FieldViolation, ListedRun, LogPlace, RetryOutlook, Signature,
-        Verdict, VerdictCorrection,
+        Evidence, EvidenceLine, FieldViolation, ListedRun, LogPlace, RetryOutlook, Signature, Verdict,
+        VerdictCorrection,
     },
     validated::{Validated, key_or_empty, text},
 };
 use plimsoll_proto::{limits, v1 as pb};
 
-use super::{attempt_id, cause, next_size, read_cause, read_exit};
+use super::{attempt_id, next_size, read_cause, read_exit};
 use crate::verdicts::CorrectionRequest;
 
 /// Parses the caller's report.
@@ -76,14 +76,6 @@ fn listed_run(at: usize, wire: pb::RetriedJob) -> Validated<ListedRun> {
 }
 
 pub(crate) fn verdict(verdict: Verdict) -> pb::Verdict {
-    let action = match verdict.action {
-        Action::No => pb::Action::No,
-        Action::AsIs => pb::Action::AsIs,
-        Action::Bigger => pb::Action::Bigger,
-        Action::FewerJobs => pb::Action::FewerJobs,
-        Action::Longer => pb::Action::Longer,
-        Action::Elsewhere => pb::Action::Elsewhere,
-    };
     let line = |line: EvidenceLine| pb::EvidenceLine {
         source: line.source.as_str().to_owned(),
         text: line.text,
@@ -92,8 +84,8 @@ pub(crate) fn verdict(verdict: Verdict) -> pb::Verdict {
     let correction = verdict.correction().map(correction);
     pb::Verdict {
         attempt: verdict.attempt.to_string(),
-        action: action.into(),
-        cause: cause(verdict.cause).into(),
+        action: verdict.action.to_wire().into(),
+        cause: verdict.cause.to_wire().into(),
         confidence: verdict.confidence,
         evidence: verdict.evidence.into_iter().map(line).collect(),
         next: verdict.next.as_ref().and_then(next_size::next_size),
@@ -132,11 +124,11 @@ pub(crate) fn correction_request(wire: pb::CorrectVerdictRequest) -> Validated<C
 fn correction(one: &VerdictCorrection) -> pb::Correction {
     let source = one.found_source.map_or_else(String::new, |source| source.as_str().to_owned());
     pb::Correction {
-        cause: cause(one.cause).into(),
+        cause: one.cause.to_wire().into(),
         why: one.why.clone(),
         by: one.by.clone(),
         at_unix_ms: one.at_unix_ms,
-        found: cause(one.found).into(),
+        found: one.found.to_wire().into(),
         found_source: source,
         rule: one.rule.clone(),
         signature_until_unix_ms: one.signature.as_ref().map(|rule| rule.until_unix_ms),

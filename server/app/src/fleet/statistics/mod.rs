@@ -11,7 +11,7 @@ use plimsoll_core::{
     placement::{Placement, Pool},
     retry::{FailureGroup, FlakyFailure, SilencedRule, WrongVerdicts},
     shared_history::SharedHistory,
-    stats::{AttemptPage, Filter, GroupBy, ListCursor, PageBuilder, PoolPrices, Price, Question, Report},
+    stats::{AttemptPage, Filter, ListCursor, PageBuilder, PoolPrices, Price, Question, Report},
 };
 use plimsoll_proto::reasons::failure_line;
 pub(crate) use recommendations::{RecommendQuestion, RecommendationAnswer};
@@ -98,7 +98,7 @@ impl StatisticsService {
         caller: &Arc<Identity>,
         mut question: Question,
     ) -> Result<StatisticsAnswer, Refusal> {
-        let redactor = self.check_allowed(caller, &mut question.filter, &question.group_by)?;
+        let redactor = self.check_allowed(caller, &mut question.filter, &question.group_label)?;
         let confined = !caller.projects.is_all();
         let question = Question { confined, ..question };
         let classifier = self.ingest.parts.classifier.clone();
@@ -148,7 +148,7 @@ impl StatisticsService {
         page: PageBuilder,
         mut take: impl FnMut(&ListCursor, ListedAttempt) -> bool + Send,
     ) -> Result<ListedAttempts, Refusal> {
-        let redactor = self.check_allowed(caller, &mut filter, &GroupBy::Nothing)?;
+        let redactor = self.check_allowed(caller, &mut filter, "")?;
         let stats = self.history.stats().clone();
         // a pass over a million attempts takes a while, so it runs on a blocking thread
         let page = self
@@ -186,11 +186,11 @@ impl StatisticsService {
         &self,
         caller: &Arc<Identity>,
         filter: &mut Filter,
-        group_by: &GroupBy,
+        group_label: &str,
     ) -> Result<Redactor, Refusal> {
         caller.filters(&mut filter.project).map_err(Refusal::Forbidden)?;
         let redactor = Redactor { private: Arc::clone(&self.verdicts.private), caller: Arc::clone(caller) };
-        redactor.may_ask(filter, group_by)?;
+        redactor.may_ask(filter, group_label)?;
         if !filter.signature.is_empty() {
             let known = self.ingest.parts.classifier.attempts_with(&filter.signature, &filter.project);
             filter.known_by = Some(Arc::new(known));

@@ -84,11 +84,8 @@ impl Metrics {
     pub(crate) fn ended(&self, summary: &Summary, is_retry: bool) {
         let cause = summary.cause.map_or("none", Cause::as_str);
         let outcome = match summary.outcome {
-            Outcome::Succeeded => "succeeded",
             Outcome::Failed if summary.cause == Some(Cause::Canceled) => "canceled",
-            Outcome::Failed => "failed",
-            Outcome::Lost => "lost",
-            Outcome::Ended => "ended",
+            outcome => outcome.as_str(),
         };
         self.fleet_attempts.get_or_create(&EndedLabels { outcome, cause }).inc();
         if is_retry {

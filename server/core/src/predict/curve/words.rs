@@ -41,7 +41,7 @@ fn known_words(tried: &TriedJobs<'_>, curve: &JobsCurve) -> String {
         };
     let mixed = if tried.mixed { ", which differ in more than -j" } else { "" };
     match curve.known {
-        CurveKnown::Nothing => {
+        CurveKnown::Nothing | CurveKnown::Unspecified => {
             "no attempt of this package says with how many build jobs it ran, so nothing is known about -j"
                 .to_owned()
         }

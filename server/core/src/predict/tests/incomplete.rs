@@ -30,7 +30,7 @@ fn a_package_of_incomplete_needs_alone_gets_a_request_and_keeps_its_limit() {
         let prediction = ask(&known, &key("zlib", "1"));
         let (request, limit) = (&prediction.memory_request, &prediction.memory_limit);
         assert!(prediction.is_known(request, 0.3) && request.value < 500 * MIB, "{prediction:?}");
-        let kept = (nothing.memory_limit.value, &SizeBound::Incomplete(source));
+        let kept = (nothing.memory_limit.value, &SizeBound::incomplete(source));
         assert_eq!((limit.value, &limit.basis.bound), kept);
         assert!(!prediction.is_known(limit, 0.0), "no pod gets it in the place of its own");
         let why = format!("; {} do not lower its limit", source.name());
@@ -114,7 +114,7 @@ fn a_kill_that_the_cluster_reported_proves_the_limit_too_little_however_low_the_
     for prediction in [alone, beside] {
         for size in [&prediction.memory_request, &prediction.memory_limit] {
             assert!((6144 * MIB..8192 * MIB).contains(&size.value), "{size:?}");
-            assert!(!matches!(size.basis.bound, SizeBound::Incomplete(_)), "{size:?}");
+            assert!(!size.basis.bound.is_incomplete(), "{size:?}");
         }
         assert_eq!(prediction.lower_bound.unwrap().least, Bytes(prediction.memory_request.value));
     }

@@ -1,5 +1,7 @@
 //! Pages of a list, in every order.
 
+use plimsoll_proto::WireEnum as _;
+
 use super::*;
 use crate::domain::{Bytes, Millis, Outcome, Resources, Summary, test_summary};
 
@@ -34,16 +36,10 @@ fn pages(attempts: &[Arc<AttemptBrief>], order: AttemptOrder, size: usize) -> Ve
 #[test]
 fn pages_of_any_order_cover_everything_once_whichever_way_they_are_looked_at() {
     let mut all = attempts(5000);
-    for order in [
-        AttemptOrder::Newest,
-        AttemptOrder::Oldest,
-        AttemptOrder::Waste,
-        AttemptOrder::Need,
-        AttemptOrder::Wall,
-    ] {
+    for order in AttemptOrder::all().chain([AttemptOrder::Unspecified]) {
         let seen = pages(&all, order, 700);
         let mut places: Vec<_> =
-            all.iter().map(|b| (order.rank(b), b.ended_unix_ms(), b.attempt.clone())).collect();
+            all.iter().map(|b| (rank(order, b), b.ended_unix_ms(), b.attempt.clone())).collect();
         places.sort_by(|a, b| b.cmp(a));
         let expected: Vec<String> = places.iter().map(|(_, _, id)| id.to_string()).collect();
         assert!(seen == expected, "{order:?}");
@@ -82,5 +78,5 @@ fn what_a_failed_attempt_held_is_wasted_and_what_one_without_an_ask_used_is_not(
     let wasted = |summary: Summary| wasted_gib_hours(&AttemptBrief::from(&summary)) * 60.0;
     assert!((wasted(good) - 3.0).abs() < 1e-9);
     assert!((wasted(failed) - 4.0).abs() < 1e-9);
-    assert_eq!(AttemptOrder::Waste.rank(&AttemptBrief::from(&silent)), 0);
+    assert_eq!(rank(AttemptOrder::Waste, &AttemptBrief::from(&silent)), 0);
 }

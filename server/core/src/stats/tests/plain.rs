@@ -1,5 +1,7 @@
 //! The same sums, filters and groups by a plain scan of all attempts: what the book of rows is held against.
 
+use plimsoll_proto::WireEnum as _;
+
 use super::*;
 
 /// Whether an attempt is a retry, and after what. What runs again after a success is none.
@@ -144,21 +146,10 @@ pub(super) fn assert_same(totals: &StatsTotals, mut expected: BTreeMap<&'static 
     }
 }
 
-pub(super) fn group_by(name: &str) -> GroupBy {
+pub(super) fn group_by(name: &'static str) -> (GroupBy, &'static str) {
     match name {
-        "package" => GroupBy::Package,
-        "stack" => GroupBy::Stack,
-        "project" => GroupBy::Project,
-        "version" => GroupBy::Version,
-        "compiler" => GroupBy::Compiler,
-        "arch" => GroupBy::Arch,
-        "pool" => GroupBy::Pool,
-        "ref" => GroupBy::RefClass,
-        "owner" => GroupBy::Owner,
-        "cause" => GroupBy::Cause,
-        "outcome" => GroupBy::Outcome,
-        "stage" => GroupBy::Label("stage".into()),
-        _ => GroupBy::Label("unheard of".into()),
+        "ref" => (GroupBy::RefClass, ""),
+        name => GroupBy::parse(name).map_or((GroupBy::Label, name), |by| (by, "")),
     }
 }
 

@@ -100,7 +100,7 @@ fn a_source_that_this_server_does_not_know_is_left_out_and_named() {
     };
     for (source, named) in [(99, vec!["hello.source"]), (0, vec![])] {
         let mut skipped = SkippedFacts::default();
-        assert_eq!(hello(wire(source), &mut skipped).unwrap().source, MeasurementSource::Unspecified);
+        assert_eq!(hello(wire(source), &mut skipped).unwrap().source, pb::Source::Unspecified);
         assert_eq!(skipped.fields(), named);
     }
 }
