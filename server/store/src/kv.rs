@@ -194,7 +194,7 @@ impl WriteOp {
 }
 
 /// Status of a store.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoreStatus {
     /// Whether the store accepts commits.
     pub mode: StoreMode,
@@ -223,9 +223,10 @@ pub struct StoreStatus {
 }
 
 /// Whether a store accepts commits, and why not.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum StoreMode {
     /// The store accepts writes.
+    #[default]
     Writable,
     /// The store does not accept writes.
     ReadOnly {

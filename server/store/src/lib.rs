@@ -31,6 +31,7 @@ pub mod fixtures;
 pub mod foreign;
 mod found_damage;
 mod grid;
+mod group_commit;
 mod keys;
 mod kv;
 mod lane;
@@ -48,6 +49,7 @@ mod series;
 mod series_check;
 mod sled;
 mod snapshot;
+mod status;
 #[cfg(test)]
 mod tests;
 pub mod threads;

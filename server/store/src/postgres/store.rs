@@ -1,10 +1,6 @@
 //! The store in a database: a handle that sends commits to the writer, and reads over connections of its own.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    thread::{self, JoinHandle},
-    time::Duration,
-};
+use std::{sync::Arc, thread, time::Duration};
 
 use deadpool_postgres::{Object, Pool, PoolError, TimeoutType};
 use tokio::{
@@ -21,17 +17,17 @@ use super::{
     pool::reading_pool,
     reading,
     settings::{PostgresSettings, Target},
-    shared::SharedStatus,
+    shared::DatabaseStatus,
     snapshot::DatabaseSnapshot,
-    writer::{Writer, WriterMessage},
+    writer::Writer,
 };
 use crate::{
-    committing::{CommitJob, PendingCommit, QUEUE_SHARES, QUEUE_SPARE, queue_shares},
+    committing::{CLOSED, CommitQueue, Message, PendingCommit},
     errors::{CommitError, StoreError},
     found_damage::FoundDamage,
+    group_commit::GroupCommit,
     kv::{Batch, PageLimit, ScanPage, StoreIdentity, StoreStatus, VersionedValue},
     packed_page::PackedPage,
-    threads,
 };
 
 /// Longest wait for the answer to a read.
@@ -50,16 +46,15 @@ struct PostgresStoreState {
     /// Name of the database, for error texts.
     name: String,
     identity: StoreIdentity,
-    shared: Arc<SharedStatus>,
-    queue: mpsc::Sender<WriterMessage>,
-    queue_shares: Arc<Semaphore>,
+    shared: Arc<DatabaseStatus>,
+    found_damage: FoundDamage,
+    queue: CommitQueue<Writer>,
     readers: Pool,
     /// Connections of snapshots, which may be idle for longer.
     snapshots: Pool,
     one_snapshot: Arc<Semaphore>,
     /// The threads of the connections; they end with the writer.
     runtime: Handle,
-    writer: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl PostgresStore {
@@ -102,20 +97,18 @@ impl PostgresStore {
     fn begin_to_open(
         settings: &PostgresSettings,
         takeover: Takeover,
-    ) -> Result<(oneshot::Receiver<OpenResult>, WriterThread), PostgresError> {
+    ) -> Result<(oneshot::Receiver<OpenResult>, (Target, CommitQueue<Writer>)), PostgresError> {
         let target = Target::read(settings)?;
-        let (queue, messages) = mpsc::channel(QUEUE_SHARES + QUEUE_SPARE);
         let (opened, opening) = oneshot::channel();
-        let thread = thread::Builder::new().name("store-writer".to_owned());
-        let parts = target.clone();
-        let thread =
-            thread.spawn(move || run_writer(target, messages, takeover, opened)).map_err(no_threads)?;
-        Ok((opening, WriterThread { target: parts, queue, thread }))
+        let of_writer = target.clone();
+        let run = move |messages| run_writer(of_writer, messages, takeover, opened);
+        let queue = CommitQueue::start(run).map_err(no_threads)?;
+        Ok((opening, (target, queue)))
     }
 
     fn with(
         opened: Result<OpenResult, oneshot::error::RecvError>,
-        WriterThread { target, queue, thread }: WriterThread,
+        (target, queue): (Target, CommitQueue<Writer>),
     ) -> Result<Self, PostgresError> {
         let (identity, shared, readers, runtime) = opened.map_err(|_ended| ended_early())??;
         let snapshots = reading_pool(&target.with_idle_limit(SNAPSHOT_IDLE), identity.id)?;
@@ -123,28 +116,17 @@ impl PostgresStore {
             name: target.name,
             identity,
             shared,
+            found_damage: FoundDamage::in_database(),
             queue,
-            queue_shares: Arc::new(Semaphore::new(QUEUE_SHARES)),
             readers,
             snapshots,
             one_snapshot: Arc::new(Semaphore::new(1)),
             runtime,
-            writer: Mutex::new(Some(thread)),
         })))
     }
 
     pub(crate) async fn begin(&self, batch: Batch) -> Result<PendingCommit, CommitError> {
-        let closed = || CommitError::Unavailable("the store is closed".to_owned());
-        batch.check_bounds()?;
-        let room = Arc::clone(&self.0.queue_shares);
-        let room = room.acquire_many_owned(queue_shares(&batch)).await.map_err(|_closed| closed())?;
-        let (answer, outcome) = oneshot::channel();
-        let job = CommitJob { batch, answer, _room: room };
-        self.0.queue.try_send(WriterMessage::Commit(job)).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => CommitError::Unavailable("its queue is full".to_owned()),
-            mpsc::error::TrySendError::Closed(_) => closed(),
-        })?;
-        Ok(PendingCommit(outcome))
+        self.0.queue.begin(batch).await
     }
 
     pub(crate) async fn get(&self, key: &[u8]) -> Result<Option<VersionedValue>, StoreError> {
@@ -203,11 +185,11 @@ impl PostgresStore {
     }
 
     pub(crate) fn found_damage(&self) -> FoundDamage {
-        self.0.shared.found_damage.clone()
+        self.0.found_damage.clone()
     }
 
     pub(crate) fn status(&self) -> StoreStatus {
-        self.0.shared.status()
+        self.0.shared.read()
     }
 
     pub(crate) async fn snapshot(&self) -> Result<DatabaseSnapshot, StoreError> {
@@ -226,20 +208,11 @@ impl PostgresStore {
 
     /// Waits until the accepted commits are written, then ends the connections. Later calls return success at once.
     pub(crate) async fn close(&self) -> Result<(), StoreError> {
-        let failed = |reason: &str| StoreError::Unavailable(reason.to_owned());
-        if let Err(mpsc::error::TrySendError::Full(_)) = self.0.queue.try_send(WriterMessage::Close) {
-            return Err(failed("its queue is full; try to close it again"));
-        }
-        let Some(thread) = self.0.writer.lock().unwrap_or_else(PoisonError::into_inner).take() else {
-            return Ok(());
+        let end_reading = || {
+            self.0.readers.close();
+            self.0.snapshots.close();
         };
-        self.0.readers.close();
-        self.0.snapshots.close();
-        let joined = tokio::task::spawn_blocking(move || thread.join()).await;
-        match joined {
-            Ok(Ok(())) => Ok(()),
-            _ => Err(failed("the thread that writes did not end as it should")),
-        }
+        self.0.queue.close(end_reading).await
     }
 
     /// Reads over a connection. If the database has ended that one meanwhile, reads once more over another one.
@@ -267,19 +240,19 @@ impl PostgresStore {
         task: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, StoreError> {
         let ended = TaskTracker::new().spawn_on(task, &self.0.runtime).await;
-        ended.map_err(|_ended| StoreError::Unavailable("the store is closed".to_owned()))
+        ended.map_err(|_ended| StoreError::Unavailable(CLOSED.to_owned()))
     }
 
     fn unavailable(&self, error: &PoolError) -> StoreError {
         let reason = match error {
             PoolError::Backend(error) if is_damage(error) => {
-                self.0.shared.found_damage.note_and_explain(&describe(error))
+                self.0.found_damage.note_and_explain(&describe(error))
             }
             PoolError::Backend(error) => describe(error),
             PoolError::Timeout(TimeoutType::Recycle) => {
                 format!("no answer within {} s", READ_WITHIN.as_secs())
             }
-            PoolError::Closed => return StoreError::Unavailable("the store is closed".to_owned()),
+            PoolError::Closed => return StoreError::Unavailable(CLOSED.to_owned()),
             other => other.to_string(),
         };
         StoreError::Unavailable(format!("PostgreSQL at {}: {reason}", self.0.name))
@@ -303,23 +276,15 @@ where
 }
 
 /// What a writer gives out once it has opened the store.
-type OpenResult = Result<(StoreIdentity, Arc<SharedStatus>, Pool, Handle), PostgresError>;
-
-/// A thread that opens the store, and how to reach it.
-struct WriterThread {
-    target: Target,
-    queue: mpsc::Sender<WriterMessage>,
-    thread: JoinHandle<()>,
-}
+type OpenResult = Result<(StoreIdentity, Arc<DatabaseStatus>, Pool, Handle), PostgresError>;
 
 /// Opens the store, and writes until the queue is closed. The other threads of the connections end with it.
 fn run_writer(
     target: Target,
-    messages: mpsc::Receiver<WriterMessage>,
+    messages: mpsc::Receiver<Message<Writer>>,
     takeover: Takeover,
     opened: oneshot::Sender<OpenResult>,
 ) {
-    threads::yield_to_others();
     // a caller that has gone needs no answer
     let answer = |opened: oneshot::Sender<OpenResult>, outcome| drop(opened.send(outcome));
     let mut threads = Builder::new_multi_thread();
@@ -331,9 +296,10 @@ fn run_writer(
     runtime.block_on(async {
         match Writer::open(target, takeover).await {
             Ok(writer) => {
-                let parts = (writer.identity(), writer.shared(), writer.readers(), Handle::current());
-                answer(opened, Ok(parts));
-                writer.run(messages).await;
+                let shared = writer.shared();
+                let status = Arc::clone(&shared.status);
+                answer(opened, Ok((writer.identity(), shared, writer.readers(), Handle::current())));
+                GroupCommit::new(writer, status, messages).run().await;
             }
             Err(error) => answer(opened, Err(error)),
         }

@@ -12,6 +12,7 @@ use super::{
     reading, schema,
     settings::{PostgresSettings, Target},
     snapshot::{BEGIN, PAGE_WITHIN},
+    writer::SELECT_SIZE,
 };
 use crate::{
     errors::{KeyText, StoreError},
@@ -83,13 +84,7 @@ impl DatabaseView {
             mode: StoreMode::ReadOnly { reason: "this view of the store is only read".to_owned() },
             bytes_on_disk: self.0.bytes,
             commits: self.0.identity.sequence,
-            syncs: 0,
-            tries: 0,
-            lease_epoch: 0,
-            last_commit_micros: 0,
-            unknown_fates: 0,
-            commits_lost: 0,
-            database_clock: None,
+            ..StoreStatus::default()
         }
     }
 
@@ -194,8 +189,7 @@ async fn begin(target: &Target) -> Result<(ClientWrapper, StoreIdentity, u64), P
         connection.client.batch_execute(statement).await?;
     }
     let identity = schema::read_identity(&connection.client).await?;
-    let size = "SELECT pg_total_relation_size('plimsoll.entry')";
-    let bytes: i64 = connection.client.query_one(size, &[]).await?.get(0);
+    let bytes: i64 = connection.client.query_one(SELECT_SIZE, &[]).await?.get(0);
     Ok((connection.into_reader(), identity, bytes.cast_unsigned()))
 }
 
