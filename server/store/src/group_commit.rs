@@ -163,9 +163,10 @@ impl<E: GroupEngine> GroupCommit<E> {
         }
         self.last_try = Instant::now();
         let attempt = self.engine.recover();
-        let tried = match E::COMMITS_WAIT {
-            true => Ok(attempt.await),
-            false => refuse_meanwhile(attempt, &mut self.queue, &self.status).await,
+        let tried = if E::COMMITS_WAIT {
+            Ok(attempt.await)
+        } else {
+            refuse_meanwhile(attempt, &mut self.queue, &self.status).await
         };
         match tried {
             Ok(Ok(())) => self.status.set_mode(StoreMode::Writable),

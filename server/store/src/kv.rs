@@ -73,9 +73,14 @@ impl PageLimit {
     /// The largest page.
     pub const PAGE: Self = Self { items: PAGE_ITEMS, bytes: PAGE_BYTES };
 
+    /// Most entries of the page, capped.
+    pub(super) fn rows(self) -> usize {
+        self.items.clamp(1, PAGE_ITEMS)
+    }
+
     /// Whether a page with `items` entries and `bytes` bytes may take another entry.
     pub(super) fn takes_more(self, items: usize, bytes: usize) -> bool {
-        items < self.items.clamp(1, PAGE_ITEMS) && bytes < self.bytes.clamp(1, PAGE_BYTES)
+        items < self.rows() && bytes < self.bytes.clamp(1, PAGE_BYTES)
     }
 }
 

@@ -24,7 +24,7 @@ use super::{
 use crate::{
     committing::CommitJob,
     group_commit::{GroupEngine, RETRY_EVERY, WrittenGroup},
-    kv::{CommitReceipt, StoreIdentity, StoreMode},
+    kv::{CommitReceipt, StoreMode},
 };
 
 /// How long the callers of a group wait while the database is away.
@@ -44,14 +44,14 @@ const GIVE_UP_WITHIN: Duration = Duration::from_millis(1500);
 /// What the task that writes has of a store in a database.
 pub(super) struct Writer {
     target: Target,
-    shared: Arc<DatabaseStatus>,
+    pub(super) shared: Arc<DatabaseStatus>,
     /// The store, with the number of the last commit that is known to be there.
-    held: HeldStore,
+    pub(super) held: HeldStore,
     beat: HeartbeatTask,
     /// `None` after a failure.
     session: Option<WriterSession>,
     /// Connections that read, to be replaced when this one is.
-    readers: Pool,
+    pub(super) readers: Pool,
     /// Number of a group that was sent and had no answer.
     in_flight: Option<i64>,
     /// Whether no attempt can help any more.
@@ -77,21 +77,6 @@ impl Writer {
             is_lost: false,
             next_maintenance: Instant::now(),
         })
-    }
-
-    /// The store's identity.
-    pub(super) fn identity(&self) -> StoreIdentity {
-        self.held.identity
-    }
-
-    /// Connections that read, to the same store.
-    pub(super) fn readers(&self) -> Pool {
-        self.readers.clone()
-    }
-
-    /// The status that handles read.
-    pub(super) fn shared(&self) -> Arc<DatabaseStatus> {
-        Arc::clone(&self.shared)
     }
 
     /// Gives the lease up, over a new connection if there is none.
