@@ -73,9 +73,14 @@ impl PageLimit {
     /// The largest page.
     pub const PAGE: Self = Self { items: PAGE_ITEMS, bytes: PAGE_BYTES };
 
+    /// Most entries of the page, capped.
+    pub(super) fn rows(self) -> usize {
+        self.items.clamp(1, PAGE_ITEMS)
+    }
+
     /// Whether a page with `items` entries and `bytes` bytes may take another entry.
     pub(super) fn takes_more(self, items: usize, bytes: usize) -> bool {
-        items < self.items.clamp(1, PAGE_ITEMS) && bytes < self.bytes.clamp(1, PAGE_BYTES)
+        items < self.rows() && bytes < self.bytes.clamp(1, PAGE_BYTES)
     }
 }
 
@@ -194,7 +199,7 @@ impl WriteOp {
 }
 
 /// Status of a store.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoreStatus {
     /// Whether the store accepts commits.
     pub mode: StoreMode,
@@ -223,9 +228,10 @@ pub struct StoreStatus {
 }
 
 /// Whether a store accepts commits, and why not.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum StoreMode {
     /// The store accepts writes.
+    #[default]
     Writable,
     /// The store does not accept writes.
     ReadOnly {

@@ -31,6 +31,7 @@ pub mod fixtures;
 pub mod foreign;
 mod found_damage;
 mod grid;
+mod group_commit;
 mod keys;
 mod kv;
 mod lane;
@@ -48,6 +49,7 @@ mod series;
 mod series_check;
 mod sled;
 mod snapshot;
+mod status;
 #[cfg(test)]
 mod tests;
 pub mod threads;
@@ -158,8 +160,9 @@ impl Store {
     pub async fn get(&self, key: &[u8]) -> Result<Option<VersionedValue>, StoreError> {
         match self {
             Self::Sled(store) => store.get(key.to_vec()).await,
-            Self::Postgres(store) => store.get(key).await,
-            Self::View(view) => view.get(key).await,
+            Self::Postgres(PostgresStore { reader, .. }) | Self::View(DatabaseView { reader, .. }) => {
+                reader.get(key).await
+            }
             Self::Memory(store) => Ok(store.get(key)),
         }
     }
@@ -168,8 +171,9 @@ impl Store {
     pub async fn holds(&self, prefixes: Vec<Vec<u8>>) -> Result<Vec<bool>, StoreError> {
         match self {
             Self::Sled(store) => store.holds(prefixes).await,
-            Self::Postgres(store) => store.holds(prefixes).await,
-            Self::View(view) => view.holds(&prefixes).await,
+            Self::Postgres(PostgresStore { reader, .. }) | Self::View(DatabaseView { reader, .. }) => {
+                reader.holds(prefixes).await
+            }
             Self::Memory(store) => Ok(prefixes.iter().map(|prefix| store.holds(prefix)).collect()),
         }
     }
@@ -184,8 +188,9 @@ impl Store {
     ) -> Result<ScanPage, StoreError> {
         match self {
             Self::Sled(store) => store.scan(prefix.to_vec(), after.map(<[u8]>::to_vec), limit).await,
-            Self::Postgres(store) => store.scan(prefix, after, limit).await,
-            Self::View(view) => view.scan(prefix, after, limit).await,
+            Self::Postgres(PostgresStore { reader, .. }) | Self::View(DatabaseView { reader, .. }) => {
+                reader.scan(prefix, after, limit).await
+            }
             Self::Memory(store) => Ok(store.scan(prefix, after, limit)),
         }
     }
@@ -200,8 +205,9 @@ impl Store {
     ) -> Result<PackedPage, StoreError> {
         match self {
             Self::Sled(store) => store.scan_packed(prefix.to_vec(), after.map(<[u8]>::to_vec), limit).await,
-            Self::Postgres(store) => store.scan_packed(prefix, after, limit).await,
-            Self::View(view) => Ok(view.scan(prefix, after, limit).await?.into()),
+            Self::Postgres(PostgresStore { reader, .. }) | Self::View(DatabaseView { reader, .. }) => {
+                reader.scan_packed(prefix, after, limit).await
+            }
             Self::Memory(store) => Ok(store.scan(prefix, after, limit).into()),
         }
     }
@@ -215,8 +221,9 @@ impl Store {
     ) -> Result<(ScanPage, Option<UnreadableRange>), StoreError> {
         match self {
             Self::Sled(store) => store.scan_past(prefix.to_vec(), after.map(<[u8]>::to_vec), limit).await,
-            Self::Postgres(store) => Ok((store.scan(prefix, after, limit).await?, None)),
-            Self::View(view) => view.scan_past(prefix, after, limit).await,
+            Self::Postgres(PostgresStore { reader, .. }) | Self::View(DatabaseView { reader, .. }) => {
+                reader.scan_past(prefix, after, limit).await
+            }
             Self::Memory(store) => Ok((store.scan(prefix, after, limit), None)),
         }
     }
@@ -266,7 +273,7 @@ impl Store {
         match self {
             Self::Sled(store) => store.snapshot().await.map(Snapshot::of_files),
             Self::Postgres(store) => store.snapshot().await.map(Snapshot::of_database),
-            Self::View(view) => Ok(Snapshot::of_view(view.clone())),
+            Self::View(view) => Ok(Snapshot::of_database(view.snapshot())),
             Self::Memory(store) => Ok(Snapshot::of_memory(store.entries())),
         }
     }

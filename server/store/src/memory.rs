@@ -106,15 +106,10 @@ impl MemoryStore {
                 Some(reason) => StoreMode::ReadOnly { reason: reason.clone() },
                 None => StoreMode::Writable,
             },
-            bytes_on_disk: 0,
             commits: state.commits,
             syncs: state.commits,
-            tries: 0,
-            lease_epoch: 0,
             last_commit_micros: state.last_commit_micros,
-            unknown_fates: 0,
-            commits_lost: 0,
-            database_clock: None,
+            ..StoreStatus::default()
         }
     }
 

@@ -5,7 +5,7 @@ use ulid::Ulid;
 use super::{
     errors::StoreError,
     kv::{KeyValue, StoreIdentity},
-    postgres::{DatabaseSnapshot, DatabaseView, ViewPages},
+    postgres::DatabaseSnapshot,
     sled::{EngineSnapshot, FORMAT_VERSION},
 };
 
@@ -16,8 +16,7 @@ pub struct Snapshot(SnapshotSource);
 #[derive(Debug)]
 enum SnapshotSource {
     Sled(EngineSnapshot),
-    Postgres(Box<DatabaseSnapshot>),
-    View(ViewPages),
+    Postgres(DatabaseSnapshot),
     Memory(Option<Vec<KeyValue>>),
 }
 
@@ -27,11 +26,7 @@ impl Snapshot {
     }
 
     pub(crate) fn of_database(snapshot: DatabaseSnapshot) -> Self {
-        Self(SnapshotSource::Postgres(Box::new(snapshot)))
-    }
-
-    pub(crate) fn of_view(view: DatabaseView) -> Self {
-        Self(SnapshotSource::View(view.into()))
+        Self(SnapshotSource::Postgres(snapshot))
     }
 
     pub(crate) fn of_memory(entries: Vec<KeyValue>) -> Self {
@@ -43,7 +38,6 @@ impl Snapshot {
         match &self.0 {
             SnapshotSource::Sled(snapshot) => snapshot.identity,
             SnapshotSource::Postgres(snapshot) => snapshot.identity,
-            SnapshotSource::View(pages) => pages.identity(),
             SnapshotSource::Memory(_) => {
                 StoreIdentity { format: FORMAT_VERSION, id: Ulid::nil(), sequence: 0 }
             }
@@ -58,7 +52,6 @@ impl Snapshot {
         match &mut self.0 {
             SnapshotSource::Sled(snapshot) => snapshot.next().await,
             SnapshotSource::Postgres(snapshot) => snapshot.next().await,
-            SnapshotSource::View(pages) => pages.next().await,
             SnapshotSource::Memory(entries) => Ok(entries.take()),
         }
     }

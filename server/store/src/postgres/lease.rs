@@ -14,7 +14,7 @@ use super::{
     connection::Connection,
     errors::PostgresError,
     settings::Target,
-    shared::{STILL_FOR, SharedStatus},
+    shared::{DatabaseStatus, STILL_FOR},
 };
 use crate::kv::StoreMode;
 
@@ -93,7 +93,7 @@ pub(super) struct HeartbeatTask(AbortOnDropHandle<()>);
 
 impl HeartbeatTask {
     /// Begins to beat.
-    pub(super) fn begin(target: Target, epoch: i64, shared: Arc<SharedStatus>) -> Self {
+    pub(super) fn begin(target: Target, epoch: i64, shared: Arc<DatabaseStatus>) -> Self {
         Self(AbortOnDropHandle::new(TaskTracker::new().spawn(async move {
             Connection::search_while(&target, keep_beating(&target, epoch, shared)).await;
         })))
@@ -112,7 +112,7 @@ impl HeartbeatTask {
 }
 
 /// Beats until another server has the lease.
-async fn keep_beating(target: &Target, epoch: i64, shared: Arc<SharedStatus>) {
+async fn keep_beating(target: &Target, epoch: i64, shared: Arc<DatabaseStatus>) {
     let mut connection = None;
     loop {
         connection = connection.filter(|open: &Connection| !target.last_primary.has_replaced(&open.primary));
@@ -127,7 +127,7 @@ async fn keep_beating(target: &Target, epoch: i64, shared: Arc<SharedStatus>) {
         match beat {
             Ok(Err(PostgresError::Taken(reason))) => {
                 tracing::error!(reason, "the lease is lost");
-                return shared.set_mode(StoreMode::Taken { reason });
+                return shared.status.set_mode(StoreMode::Taken { reason });
             }
             Ok(Ok(database_ms)) if connection.is_some() => shared.note_beat(begin.into_std(), database_ms),
             // the commits say what is wrong with the database

@@ -8,10 +8,10 @@
 //! | `kept_position` | what was last seen of the database, in a file, so that an older one is refused |
 //! | `lease` | the holder's beat, and when a server that waits may take the lease |
 //! | `store`, `shared` | the store's handle: sends commits to the writer, and reads |
-//! | `pool`, `reading`, `snapshot` | connections that read, and their statements |
-//! | `writer`, `transaction` | the thread that combines commits into one transaction, and what became of one without an answer |
+//! | `pool`, `reader`, `reading` | connections that read, and their statements |
+//! | `writer`, `transaction` | writes a group of commits in one transaction, and finds out what became of one without an answer |
 //! | `reopening` | whether a database that came back has all that was acknowledged |
-//! | `view`, `filling`, `report` | for commands: a store at one moment, a new store made of a backup, facts about a database |
+//! | `view`, `filling`, `report` | a store at one moment, for backups and commands; a new store made of a backup; facts about a database |
 //! | `errors` | errors of the server in words that say what to do |
 
 mod checks;
@@ -24,13 +24,13 @@ mod lease;
 mod opening;
 mod pool;
 mod primary;
+mod reader;
 mod reading;
 mod reopening;
 mod report;
 mod schema;
 mod settings;
 mod shared;
-mod snapshot;
 mod store;
 mod tls;
 mod transaction;
@@ -41,7 +41,6 @@ pub use errors::PostgresError;
 pub(crate) use filling::{DatabaseFiller, FillError};
 pub use report::DatabaseReport;
 pub use settings::PostgresSettings;
-pub(crate) use snapshot::DatabaseSnapshot;
 pub use store::PostgresStore;
+pub(crate) use view::DatabaseSnapshot;
 pub use view::DatabaseView;
-pub(crate) use view::ViewPages;

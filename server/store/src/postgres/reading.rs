@@ -5,7 +5,7 @@ use tokio_postgres::{Error, Row};
 
 use crate::{
     bounds::MAX_KEY,
-    kv::{KeyValue, PAGE_BYTES, PAGE_ITEMS, PageLimit, ScanPage, VersionedValue},
+    kv::{KeyValue, PAGE_BYTES, PageLimit, ScanPage, VersionedValue},
     packed_page::PackedPage,
 };
 
@@ -21,51 +21,46 @@ const PAGE: &str = "SELECT k, version, v, found FROM ( \
        FROM (SELECT k, version, v FROM plimsoll.entry WHERE k >= $1 AND k < $2 ORDER BY k LIMIT $3) AS rows \
      ) AS page WHERE bytes_before IS NULL OR bytes_before < $4 ORDER BY k";
 
-/// Reads one value.
-pub(super) async fn get(client: &ClientWrapper, key: &[u8]) -> Result<Option<VersionedValue>, Error> {
-    let statement = client.prepare_cached(GET).await?;
-    let row = client.query_opt(&statement, &[&key]).await?;
-    Ok(row.map(|row| VersionedValue { version: version(&row, 0), value: row.get(1) }))
+/// A read. Its rows are what [`value`], [`scan_page`] or [`packed_page`] take; those of `Holds` and `Keys` have one column.
+pub(super) enum Query {
+    /// One value.
+    Get(Vec<u8>),
+    /// For each prefix, whether any key starts with it.
+    Holds(Vec<Vec<u8>>),
+    /// The keys of a page, without a bound in bytes.
+    Keys { first: Vec<u8>, end: Vec<u8>, items: i64 },
+    /// The entries of a page.
+    Page { first: Vec<u8>, end: Vec<u8>, items: i64, bytes: i64 },
 }
 
-/// For each prefix, whether any key starts with it.
-pub(super) async fn holds(client: &ClientWrapper, prefixes: &[Vec<u8>]) -> Result<Vec<bool>, Error> {
-    let past: Vec<Vec<u8>> = prefixes.iter().map(|prefix| end_of(prefix)).collect();
-    let statement = client.prepare_cached(SELECT_RANGE_HAS_ENTRY).await?;
-    let rows = client.query(&statement, &[&prefixes, &past]).await?;
-    Ok(rows.iter().map(|row| row.get(0)).collect())
-}
+impl Query {
+    pub(super) fn keys(prefix: &[u8], after: Option<&[u8]>, limit: PageLimit) -> Self {
+        Self::Keys { first: first_key(prefix, after), end: end_of(prefix), items: number(limit.rows()) }
+    }
 
-/// The keys of a page, without a bound in bytes, and whether there are more.
-pub(super) async fn page_keys(
-    client: &ClientWrapper,
-    prefix: &[u8],
-    after: Option<&[u8]>,
-    limit: PageLimit,
-) -> Result<(Vec<Vec<u8>>, bool), Error> {
-    let items = limit.items.clamp(1, PAGE_ITEMS);
-    let statement = client.prepare_cached(KEYS).await?;
-    let (first, end) = (first_key(prefix, after), end_of(prefix));
-    let rows = client.query(&statement, &[&first, &end, &number(items)]).await?;
-    Ok((rows.iter().map(|row| row.get(0)).collect(), rows.len() == items))
-}
+    pub(super) fn page(prefix: &[u8], after: Option<&[u8]>, limit: PageLimit) -> Self {
+        let (first, end) = (first_key(prefix, after), end_of(prefix));
+        let bytes = number(limit.bytes.clamp(1, PAGE_BYTES));
+        Self::Page { first, end, items: number(limit.rows() + 1), bytes }
+    }
 
-/// The rows of a page, and whether there are more.
-pub(super) async fn page_rows(
-    client: &ClientWrapper,
-    prefix: &[u8],
-    after: Option<&[u8]>,
-    limit: PageLimit,
-) -> Result<(Vec<Row>, bool), Error> {
-    let first = first_key(prefix, after);
-    let items = limit.items.clamp(1, PAGE_ITEMS);
-    let statement = client.prepare_cached(PAGE).await?;
-    let bytes = number(limit.bytes.clamp(1, PAGE_BYTES));
-    let mut rows = client.query(&statement, &[&first, &end_of(prefix), &number(items + 1), &bytes]).await?;
-    let found: i64 = rows.first().map_or(0, |row| row.get("found"));
-    rows.truncate(items);
-    let more = found > number(rows.len());
-    Ok((rows, more))
+    /// Sends it.
+    pub(super) async fn rows(&self, client: &ClientWrapper) -> Result<Vec<Row>, Error> {
+        match self {
+            Self::Get(key) => client.query(&client.prepare_cached(GET).await?, &[key]).await,
+            Self::Holds(prefixes) => {
+                let past: Vec<Vec<u8>> = prefixes.iter().map(|prefix| end_of(prefix)).collect();
+                let statement = client.prepare_cached(SELECT_RANGE_HAS_ENTRY).await?;
+                client.query(&statement, &[prefixes, &past]).await
+            }
+            Self::Keys { first, end, items } => {
+                client.query(&client.prepare_cached(KEYS).await?, &[first, end, items]).await
+            }
+            Self::Page { first, end, items, bytes } => {
+                client.query(&client.prepare_cached(PAGE).await?, &[first, end, items, bytes]).await
+            }
+        }
+    }
 }
 
 /// The first possible key of a page.
@@ -81,23 +76,36 @@ fn number(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// The entries of rows.
-pub(super) fn scan_page((rows, more): (Vec<Row>, bool)) -> ScanPage {
+/// The value in the row of a key.
+pub(super) fn value(rows: &[Row]) -> Option<VersionedValue> {
+    rows.first().map(|row| VersionedValue { version: version(row, 0), value: row.get(1) })
+}
+
+/// The entries of the rows of a page.
+pub(super) fn scan_page(mut rows: Vec<Row>, limit: PageLimit) -> ScanPage {
+    let more = end_page(&mut rows, limit);
+    let entry = |row: &Row| KeyValue {
+        key: row.get(0),
+        value: VersionedValue { version: version(row, 1), value: row.get(2) },
+    };
     ScanPage { entries: rows.iter().map(entry).collect(), more }
 }
 
-fn entry(row: &Row) -> KeyValue {
-    KeyValue { key: row.get(0), value: VersionedValue { version: version(row, 1), value: row.get(2) } }
-}
-
-/// The entries of rows in one allocation.
-pub(super) fn packed_page((rows, more): (Vec<Row>, bool), limit: PageLimit) -> PackedPage {
+/// The entries of the rows of a page in one allocation.
+pub(super) fn packed_page(mut rows: Vec<Row>, limit: PageLimit) -> PackedPage {
     let mut page = PackedPage::with_room(limit);
+    page.more = end_page(&mut rows, limit);
     for row in &rows {
         page.push(row.get(0), row.get(2));
     }
-    page.more = more;
     page
+}
+
+/// Removes the row behind a page; returns whether there are more.
+fn end_page(rows: &mut Vec<Row>, limit: PageLimit) -> bool {
+    let found: i64 = rows.first().map_or(0, |row| row.get("found"));
+    rows.truncate(limit.rows());
+    found > number(rows.len())
 }
 
 fn version(row: &Row, column: usize) -> u64 {

@@ -5,7 +5,7 @@ use tokio_postgres::Client;
 use super::{
     errors::PostgresError,
     schema::{self, HeldStore},
-    shared::SharedStatus,
+    shared::DatabaseStatus,
 };
 use crate::kv::StoreIdentity;
 
@@ -21,7 +21,7 @@ const NOTE_LOSS: &str = "INSERT INTO plimsoll.lost (epoch, at, commits) VALUES (
 pub(super) async fn check_store(
     client: &Client,
     held: &HeldStore,
-    shared: &SharedStatus,
+    shared: &DatabaseStatus,
 ) -> Result<(), PostgresError> {
     let found = schema::store_id(client).await?;
     let StoreIdentity { id, sequence, .. } = held.identity;
@@ -34,7 +34,7 @@ pub(super) async fn check_store(
     if lost == 0 {
         return Ok(());
     }
-    shared.add_lost(lost);
+    shared.status.update(|status| status.commits_lost += lost);
     tracing::error!(
         lost,
         acknowledged = sequence,

@@ -102,17 +102,6 @@ impl Target {
     pub(super) fn named(&self, error: PostgresError) -> PostgresError {
         error.map_text(|text| format!("PostgreSQL at {}: {text}", self.name))
     }
-
-    /// A copy with this time limit for sessions that are idle in a transaction: for a snapshot, which is read as fast as its
-    /// reader takes it.
-    pub(super) fn with_idle_limit(&self, limit: &str) -> Self {
-        let mut longer = self.clone();
-        for host in &mut longer.hosts {
-            let options = host.get_options().unwrap_or_default();
-            host.options(format!("{options} -c idle_in_transaction_session_timeout={limit}"));
-        }
-        longer
-    }
 }
 
 /// The same for each host alone.

@@ -1,65 +1,54 @@
 //! The store in a database: a handle that sends commits to the writer, and reads over connections of its own.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    thread::{self, JoinHandle},
-    time::Duration,
-};
+use std::{sync::Arc, thread};
 
-use deadpool_postgres::{Object, Pool, PoolError, TimeoutType};
+use deadpool_postgres::Pool;
 use tokio::{
     runtime::{Builder, Handle},
     sync::{Semaphore, mpsc, oneshot},
-    time::timeout,
 };
-use tokio_postgres::Row;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 
 use super::{
-    errors::{PostgresError, describe, is_damage, is_disconnect},
+    errors::PostgresError,
     opening::Takeover,
     pool::reading_pool,
-    reading,
+    reader::{DatabaseReader, Source, on_threads},
     settings::{PostgresSettings, Target},
-    shared::SharedStatus,
-    snapshot::DatabaseSnapshot,
-    writer::{Writer, WriterMessage},
+    shared::DatabaseStatus,
+    view::DatabaseSnapshot,
+    writer::Writer,
 };
 use crate::{
-    committing::{CommitJob, PendingCommit, QUEUE_SHARES, QUEUE_SPARE, queue_shares},
+    committing::{CommitQueue, Message, PendingCommit},
     errors::{CommitError, StoreError},
     found_damage::FoundDamage,
-    kv::{Batch, PageLimit, ScanPage, StoreIdentity, StoreStatus, VersionedValue},
-    packed_page::PackedPage,
-    threads,
+    group_commit::GroupCommit,
+    kv::{Batch, StoreIdentity, StoreStatus},
 };
 
-/// Longest wait for the answer to a read.
-const READ_WITHIN: Duration = Duration::from_secs(30);
-/// How long a snapshot may lie idle in its transaction while its reader is slow.
-const SNAPSHOT_IDLE: &str = "10min";
 /// Threads of the connections.
 const THREADS: usize = 2;
 
 /// A store in a PostgreSQL database. Its clones share it.
 #[derive(Debug, Clone)]
-pub struct PostgresStore(Arc<PostgresStoreState>);
+pub struct PostgresStore {
+    pub(crate) reader: Arc<DatabaseReader>,
+    state: Arc<PostgresStoreState>,
+}
 
 #[derive(Debug)]
 struct PostgresStoreState {
-    /// Name of the database, for error texts.
-    name: String,
     identity: StoreIdentity,
-    shared: Arc<SharedStatus>,
-    queue: mpsc::Sender<WriterMessage>,
-    queue_shares: Arc<Semaphore>,
+    shared: Arc<DatabaseStatus>,
+    found_damage: FoundDamage,
+    queue: CommitQueue<Writer>,
     readers: Pool,
-    /// Connections of snapshots, which may be idle for longer.
+    /// Makes a connection for each snapshot.
     snapshots: Pool,
     one_snapshot: Arc<Semaphore>,
     /// The threads of the connections; they end with the writer.
     runtime: Handle,
-    writer: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl PostgresStore {
@@ -102,224 +91,82 @@ impl PostgresStore {
     fn begin_to_open(
         settings: &PostgresSettings,
         takeover: Takeover,
-    ) -> Result<(oneshot::Receiver<OpenResult>, WriterThread), PostgresError> {
+    ) -> Result<(oneshot::Receiver<OpenResult>, OpeningStore), PostgresError> {
         let target = Target::read(settings)?;
-        let (queue, messages) = mpsc::channel(QUEUE_SHARES + QUEUE_SPARE);
         let (opened, opening) = oneshot::channel();
-        let thread = thread::Builder::new().name("store-writer".to_owned());
-        let parts = target.clone();
-        let thread =
-            thread.spawn(move || run_writer(target, messages, takeover, opened)).map_err(no_threads)?;
-        Ok((opening, WriterThread { target: parts, queue, thread }))
+        let of_writer = target.clone();
+        let run = move |messages| run_writer(of_writer, messages, takeover, opened);
+        let queue = CommitQueue::start(run).map_err(no_threads)?;
+        Ok((opening, (target, queue)))
     }
 
     fn with(
         opened: Result<OpenResult, oneshot::error::RecvError>,
-        WriterThread { target, queue, thread }: WriterThread,
+        (target, queue): OpeningStore,
     ) -> Result<Self, PostgresError> {
         let (identity, shared, readers, runtime) = opened.map_err(|_ended| ended_early())??;
-        let snapshots = reading_pool(&target.with_idle_limit(SNAPSHOT_IDLE), identity.id)?;
-        Ok(Self(Arc::new(PostgresStoreState {
-            name: target.name,
+        let snapshots = reading_pool(&target, identity.id)?;
+        let found_damage = FoundDamage::in_database();
+        let source = Source::Pool(readers.clone(), runtime.clone(), found_damage.clone());
+        let reader = Arc::new(DatabaseReader { name: target.name, source });
+        let state = Arc::new(PostgresStoreState {
             identity,
             shared,
+            found_damage,
             queue,
-            queue_shares: Arc::new(Semaphore::new(QUEUE_SHARES)),
             readers,
             snapshots,
             one_snapshot: Arc::new(Semaphore::new(1)),
             runtime,
-            writer: Mutex::new(Some(thread)),
-        })))
+        });
+        Ok(Self { reader, state })
     }
 
     pub(crate) async fn begin(&self, batch: Batch) -> Result<PendingCommit, CommitError> {
-        let closed = || CommitError::Unavailable("the store is closed".to_owned());
-        batch.check_bounds()?;
-        let room = Arc::clone(&self.0.queue_shares);
-        let room = room.acquire_many_owned(queue_shares(&batch)).await.map_err(|_closed| closed())?;
-        let (answer, outcome) = oneshot::channel();
-        let job = CommitJob { batch, answer, _room: room };
-        self.0.queue.try_send(WriterMessage::Commit(job)).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => CommitError::Unavailable("its queue is full".to_owned()),
-            mpsc::error::TrySendError::Closed(_) => closed(),
-        })?;
-        Ok(PendingCommit(outcome))
-    }
-
-    pub(crate) async fn get(&self, key: &[u8]) -> Result<Option<VersionedValue>, StoreError> {
-        let key: Arc<[u8]> = key.into();
-        self.read(move |client| {
-            let key = Arc::clone(&key);
-            async move { reading::get(&client, &key).await }
-        })
-        .await
-    }
-
-    pub(crate) async fn holds(&self, prefixes: Vec<Vec<u8>>) -> Result<Vec<bool>, StoreError> {
-        let prefixes = Arc::new(prefixes);
-        self.read(move |client| {
-            let prefixes = Arc::clone(&prefixes);
-            async move { reading::holds(&client, &prefixes).await }
-        })
-        .await
-    }
-
-    pub(crate) async fn scan(
-        &self,
-        prefix: &[u8],
-        after: Option<&[u8]>,
-        limit: PageLimit,
-    ) -> Result<ScanPage, StoreError> {
-        self.page(prefix, after, limit, |rows, _limit| reading::scan_page(rows)).await
-    }
-
-    pub(crate) async fn scan_packed(
-        &self,
-        prefix: &[u8],
-        after: Option<&[u8]>,
-        limit: PageLimit,
-    ) -> Result<PackedPage, StoreError> {
-        self.page(prefix, after, limit, reading::packed_page).await
-    }
-
-    /// Reads the rows of a page, and makes a page of them.
-    async fn page<T: Send + 'static>(
-        &self,
-        prefix: &[u8],
-        after: Option<&[u8]>,
-        limit: PageLimit,
-        make: fn((Vec<Row>, bool), PageLimit) -> T,
-    ) -> Result<T, StoreError> {
-        let range = Arc::new((prefix.to_vec(), after.map(<[u8]>::to_vec)));
-        self.read(move |client| {
-            let range = Arc::clone(&range);
-            async move {
-                let rows = reading::page_rows(&client, &range.0, range.1.as_deref(), limit).await?;
-                Ok(make(rows, limit))
-            }
-        })
-        .await
+        self.state.queue.begin(batch).await
     }
 
     pub(crate) fn found_damage(&self) -> FoundDamage {
-        self.0.shared.found_damage.clone()
+        self.state.found_damage.clone()
     }
 
     pub(crate) fn status(&self) -> StoreStatus {
-        self.0.shared.status()
+        self.state.shared.read()
     }
 
     pub(crate) async fn snapshot(&self) -> Result<DatabaseSnapshot, StoreError> {
         let busy = "another snapshot is being read; wait for its end";
-        let only = Arc::clone(&self.0.one_snapshot).try_acquire_owned();
+        let only = Arc::clone(&self.state.one_snapshot).try_acquire_owned();
         let only = only.map_err(|_taken| StoreError::Unavailable(busy.to_owned()))?;
-        let (pool, identity, found_damage) = (self.0.snapshots.clone(), self.0.identity, self.found_damage());
-        self.on_threads(async move {
-            let begun = DatabaseSnapshot::begin(pool.get().await?, identity, found_damage, only);
-            let begun = timeout(READ_WITHIN, begun).await;
-            begun.map_err(|_elapsed| PoolError::Timeout(TimeoutType::Recycle))?.map_err(PoolError::Backend)
-        })
-        .await?
-        .map_err(|error| self.unavailable(&error))
+        let (pool, name) = (self.state.snapshots.clone(), self.reader.name.clone());
+        let begun = DatabaseSnapshot::begin(pool, name, self.state.identity, (self.found_damage(), only));
+        let begun = on_threads(&self.state.runtime, begun).await.and_then(|begun| Ok(begun?));
+        begun.map_err(|failure| self.reader.error(failure))
     }
 
     /// Waits until the accepted commits are written, then ends the connections. Later calls return success at once.
     pub(crate) async fn close(&self) -> Result<(), StoreError> {
-        let failed = |reason: &str| StoreError::Unavailable(reason.to_owned());
-        if let Err(mpsc::error::TrySendError::Full(_)) = self.0.queue.try_send(WriterMessage::Close) {
-            return Err(failed("its queue is full; try to close it again"));
-        }
-        let Some(thread) = self.0.writer.lock().unwrap_or_else(PoisonError::into_inner).take() else {
-            return Ok(());
+        let end_reading = || {
+            self.state.readers.close();
+            self.state.snapshots.close();
         };
-        self.0.readers.close();
-        self.0.snapshots.close();
-        let joined = tokio::task::spawn_blocking(move || thread.join()).await;
-        match joined {
-            Ok(Ok(())) => Ok(()),
-            _ => Err(failed("the thread that writes did not end as it should")),
-        }
-    }
-
-    /// Reads over a connection. If the database has ended that one meanwhile, reads once more over another one.
-    async fn read<T, F>(
-        &self,
-        call: impl Fn(Arc<Object>) -> F + Send + Sync + 'static,
-    ) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T, tokio_postgres::Error>> + Send,
-    {
-        let pool = self.0.readers.clone();
-        let reading = async move {
-            match read_once(&pool, &call).await {
-                Err(PoolError::Backend(error)) if is_disconnect(&error) => read_once(&pool, &call).await,
-                outcome => outcome,
-            }
-        };
-        self.on_threads(reading).await?.map_err(|error| self.unavailable(&error))
-    }
-
-    /// Runs a task on the threads of the connections, which all live there: they must not end with the caller's.
-    async fn on_threads<T: Send + 'static>(
-        &self,
-        task: impl Future<Output = T> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let ended = TaskTracker::new().spawn_on(task, &self.0.runtime).await;
-        ended.map_err(|_ended| StoreError::Unavailable("the store is closed".to_owned()))
-    }
-
-    fn unavailable(&self, error: &PoolError) -> StoreError {
-        let reason = match error {
-            PoolError::Backend(error) if is_damage(error) => {
-                self.0.shared.found_damage.note_and_explain(&describe(error))
-            }
-            PoolError::Backend(error) => describe(error),
-            PoolError::Timeout(TimeoutType::Recycle) => {
-                format!("no answer within {} s", READ_WITHIN.as_secs())
-            }
-            PoolError::Closed => return StoreError::Unavailable("the store is closed".to_owned()),
-            other => other.to_string(),
-        };
-        StoreError::Unavailable(format!("PostgreSQL at {}: {reason}", self.0.name))
+        self.state.queue.close(end_reading).await
     }
 }
 
-/// Reads over a connection. One without an answer is ended, and with it what the database still does for it.
-async fn read_once<T, F>(pool: &Pool, call: &(impl Fn(Arc<Object>) -> F + Sync)) -> Result<T, PoolError>
-where
-    F: Future<Output = Result<T, tokio_postgres::Error>> + Send,
-{
-    let client = Arc::new(pool.get().await?);
-    let read = timeout(READ_WITHIN, call(Arc::clone(&client))).await;
-    match read {
-        Ok(outcome) => outcome.map_err(PoolError::Backend),
-        Err(_elapsed) => {
-            drop(Arc::into_inner(client).map(Object::take));
-            Err(PoolError::Timeout(TimeoutType::Recycle))
-        }
-    }
-}
+/// A store whose thread opens it.
+type OpeningStore = (Target, CommitQueue<Writer>);
 
 /// What a writer gives out once it has opened the store.
-type OpenResult = Result<(StoreIdentity, Arc<SharedStatus>, Pool, Handle), PostgresError>;
-
-/// A thread that opens the store, and how to reach it.
-struct WriterThread {
-    target: Target,
-    queue: mpsc::Sender<WriterMessage>,
-    thread: JoinHandle<()>,
-}
+type OpenResult = Result<(StoreIdentity, Arc<DatabaseStatus>, Pool, Handle), PostgresError>;
 
 /// Opens the store, and writes until the queue is closed. The other threads of the connections end with it.
 fn run_writer(
     target: Target,
-    messages: mpsc::Receiver<WriterMessage>,
+    messages: mpsc::Receiver<Message<Writer>>,
     takeover: Takeover,
     opened: oneshot::Sender<OpenResult>,
 ) {
-    threads::yield_to_others();
     // a caller that has gone needs no answer
     let answer = |opened: oneshot::Sender<OpenResult>, outcome| drop(opened.send(outcome));
     let mut threads = Builder::new_multi_thread();
@@ -331,9 +178,10 @@ fn run_writer(
     runtime.block_on(async {
         match Writer::open(target, takeover).await {
             Ok(writer) => {
-                let parts = (writer.identity(), writer.shared(), writer.readers(), Handle::current());
-                answer(opened, Ok(parts));
-                writer.run(messages).await;
+                let (shared, readers) = (Arc::clone(&writer.shared), writer.readers.clone());
+                let status = Arc::clone(&shared.status);
+                answer(opened, Ok((writer.held.identity, shared, readers, Handle::current())));
+                GroupCommit::new(writer, status, messages).run().await;
             }
             Err(error) => answer(opened, Err(error)),
         }

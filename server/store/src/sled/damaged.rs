@@ -98,7 +98,7 @@ impl DamagedStore {
                 .ok()?;
         let engine = Engine::open(&look.engine(), into.cache_bytes).ok()?;
         reconcile(directory.path(), &self.marker, engine.identity().ok()?).ok()?;
-        engine.read_all().ok()?;
+        engine.each_page(&[], drop).ok()?;
         Some((engine, look))
     }
 }

@@ -184,7 +184,7 @@ impl Directory {
         if !fs::exists(&replaced).map_err(OpenError::io("look at", &replaced))? {
             return Ok(());
         }
-        match engine.read_all() {
+        match engine.each_page(&[], drop) {
             Ok(()) => remove_all(&replaced),
             Err(error) => {
                 tracing::warn!(%error, kept = %replaced.display(), "a part of the store cannot be read: plimsoll-server repair looks for it in the files that the last compact replaced");

@@ -151,12 +151,13 @@ impl Engine {
         Ok(false)
     }
 
-    /// Reads every entry once, and fails if one cannot be read.
-    pub(crate) fn read_all(&self) -> Result<(), EngineError> {
+    /// Passes all entries with keys that start with `prefix` to `take`, page by page.
+    pub(crate) fn each_page(&self, prefix: &[u8], mut take: impl FnMut(ScanPage)) -> Result<(), EngineError> {
         let mut after = None;
         loop {
-            let page = self.scan(&[], after.as_deref(), PageLimit::PAGE)?;
+            let page = self.scan(prefix, after.as_deref(), PageLimit::PAGE)?;
             after = page.next_after();
+            take(page);
             if after.is_none() {
                 return Ok(());
             }

@@ -1,6 +1,8 @@
 //! Why a call of the engine failed, and whether that shows damage.
 
-use std::io;
+use std::{io, path::Path};
+
+use super::fault::OpenError;
 
 /// A call of the engine that failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -31,6 +33,11 @@ impl EngineError {
     /// An error that shows damage of the files.
     pub(crate) fn damage(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), kind: EngineErrorKind::Damage }
+    }
+
+    /// Why the files in `dir` do not open.
+    pub(crate) fn at(self, dir: &Path) -> OpenError {
+        OpenError::Engine { dir: dir.to_owned(), reason: self.reason }
     }
 
     /// Whether the files are damaged; else the disk may be full or broken.

@@ -2,7 +2,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `store`, `writer`, `plan`, `shared` | the store's handle; the thread that combines commits into one sync |
+//! | `store`, `writer`, `plan`, `shared` | the store's handle; writes a group of commits with one sync |
 //! | `engine`, `quiet_panics` | guarded calls of sled |
 //! | `durable` | makes its flush reach the disk |
 //! | `directory`, `marker`, `witness`, `small_files`, `fault` | the data directory: whether it is ours and complete, and why a store does not open |

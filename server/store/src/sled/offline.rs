@@ -3,7 +3,7 @@
 //!
 //! Entries keep their versions, and a copy keeps the identity: it is the same store.
 
-use std::{convert::Infallible, path::Path};
+use std::path::Path;
 
 use super::{
     directory::{Directory, remove_snapshots},
@@ -65,7 +65,7 @@ impl OfflineStore {
             Ok(copy) => copy,
             Err(error) => return Err(foreseen.unwrap_or(error)),
         };
-        let failed = |error: EngineError| OpenError::Engine { dir: directory.engine(), reason: error.reason };
+        let failed = |error: EngineError| error.at(&directory.engine());
         let (engine, refused) = match Engine::open(&copy.engine(), settings.cache_bytes) {
             Ok(engine) => (engine, foreseen),
             Err(error) => {
@@ -104,7 +104,7 @@ impl OfflineStore {
         small_files::remove_unusable(&directory.engine())?;
         let (engine, found) =
             open_readable_part(&directory.engine(), &directory, &marker, settings.cache_bytes)?;
-        let failed = |error: EngineError| OpenError::Engine { dir: directory.engine(), reason: error.reason };
+        let failed = |error: EngineError| error.at(&directory.engine());
         engine.apply(&[], found).map_err(failed)?;
         Marker { commit_sequence: found.sequence, attempts: None, ..marker }.write(directory.path())?;
         CommitWitness::begin(directory.path(), found)?;
@@ -128,10 +128,10 @@ impl OfflineStore {
 
     /// Passes all entries to `take`, sorted by key, until `take` returns an error.
     /// Errors: the engine cannot read, or the error of `take`.
-    pub fn each_entry<E: From<StoreError>>(
+    pub fn each_entry(
         &self,
-        mut take: impl FnMut(KeyValue) -> Result<(), E>,
-    ) -> Result<u64, E> {
+        mut take: impl FnMut(KeyValue) -> Result<(), StoreError>,
+    ) -> Result<u64, StoreError> {
         let mut count = 0;
         self.each_page(|page| {
             page.into_iter().try_for_each(|entry| {
@@ -142,30 +142,6 @@ impl OfflineStore {
         Ok(count)
     }
 
-    /// Passes all readable entries to `take`, sorted by key, and for each range that cannot be read an error.
-    /// Errors: the error of `take`.
-    pub(crate) fn each_past_damage<E>(
-        &self,
-        mut take: impl FnMut(Result<KeyValue, UnreadableRange>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let mut after = None;
-        loop {
-            let read = self.engine.scan_past(&[], after.as_deref(), PageLimit::PAGE);
-            let (page, gap) = read.unwrap_or_else(|error| {
-                let after = KeyText(after.take().unwrap_or_default());
-                (ScanPage::default(), Some(UnreadableRange { after, until: None, reason: error.reason }))
-            });
-            if let Some(gap) = gap {
-                take(Err(gap))?;
-            }
-            after = page.next_after();
-            page.entries.into_iter().try_for_each(|entry| take(Ok(entry)))?;
-            if after.is_none() {
-                return Ok(());
-            }
-        }
-    }
-
     /// Checks every readable entry. Passes each finding to `on_finding`, and after each entry the number of bytes
     /// read so far to `progress`.
     pub fn check(
@@ -174,21 +150,27 @@ impl OfflineStore {
         mut progress: impl FnMut(u64),
     ) -> CheckReport {
         let mut checker = Checker::new(self.identity.sequence);
-        let read = self.each_past_damage::<Infallible>(|read| {
-            progress(checker.check(read, &mut on_finding));
-            Ok(())
-        });
-        match read {
-            Ok(()) => {}
-            Err(never) => match never {},
+        let mut after = None;
+        loop {
+            let read = self.engine.scan_past(&[], after.as_deref(), PageLimit::PAGE);
+            let (page, gap) = read.unwrap_or_else(|error| {
+                let after = KeyText(after.take().unwrap_or_default());
+                (ScanPage::default(), Some(UnreadableRange { after, until: None, reason: error.reason }))
+            });
+            after = page.next_after();
+            for read in gap.map(Err).into_iter().chain(page.entries.into_iter().map(Ok)) {
+                progress(checker.check(read, &mut on_finding));
+            }
+            if after.is_none() {
+                return checker.finish(on_finding);
+            }
         }
-        checker.finish(on_finding)
     }
 
-    fn each_page<E: From<StoreError>>(
+    fn each_page(
         &self,
-        mut take: impl FnMut(Vec<KeyValue>) -> Result<(), E>,
-    ) -> Result<(), E> {
+        mut take: impl FnMut(Vec<KeyValue>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         let mut after = None;
         loop {
             let page = self.engine.scan(&[], after.as_deref(), PageLimit::PAGE);
@@ -219,26 +201,26 @@ impl OfflineStore {
         // write all keys first, then the values: that makes the copy small
         let unwritten = |error: OpenError| StoreError::Unavailable(error.to_string());
         let laid_out = self.each_page(|page| filler.lay_out(&page).map_err(unwritten));
-        laid_out.map_err(|error: StoreError| failed(error.to_string()))?;
+        laid_out.map_err(|error| failed(error.to_string()))?;
         let mut done = 0;
         let copied = self.each_entry(|entry| {
             done += (entry.key.len() + entry.value.value.len()) as u64;
             on_finding(done);
             filler.put(entry).map_err(unwritten)
         });
-        let copied = copied.map_err(|error: StoreError| failed(error.to_string()))?;
+        let copied = copied.map_err(|error| failed(error.to_string()))?;
         filler.end()?;
-        let engine = Engine::open(&path, cache_bytes).map_err(|error| failed(error.reason))?;
+        let engine = Engine::open(&path, cache_bytes).map_err(|error| error.at(&path))?;
         let Self { directory, marker, engine: old, identity, .. } = self;
-        if engine.identity().map_err(|error| failed(error.reason))? != Some(identity) {
+        if engine.identity().map_err(|error| error.at(&path))? != Some(identity) {
             return Err(failed("the copy is not what was written; the old files stay".to_owned()));
         }
         let copy = Self { directory, marker, engine, identity, server_refusal: None, _copy: None };
-        let read = copy.each_entry(|_entry| Ok(())).map_err(|error: StoreError| failed(error.to_string()))?;
+        let read = copy.each_entry(|_entry| Ok(())).map_err(|error| failed(error.to_string()))?;
         if read != copied {
             return Err(failed(format!("the copy holds {read} of {copied} entries; the old files stay")));
         }
-        old.close().and_then(|()| copy.engine.close()).map_err(|error| failed(error.reason))?;
+        old.close().and_then(|()| copy.engine.close()).map_err(|error| error.at(&path))?;
         let smaller = copy.directory.is_copy_smaller();
         if !smaller {
             copy.directory.remove_copy()?;
@@ -260,7 +242,7 @@ fn open_readable_part(
     marker: &Marker,
     cache_bytes: u64,
 ) -> Result<(Engine, StoreIdentity), OpenError> {
-    let failed = |error: EngineError| OpenError::Engine { dir: directory.engine(), reason: error.reason };
+    let failed = |error: EngineError| error.at(&directory.engine());
     let engine = open_without_snapshot_if_needed(dir, cache_bytes).map_err(failed)?;
     let found = engine.identity().map_err(failed)?;
     match (reconcile(directory.path(), marker, found), found) {

@@ -28,8 +28,7 @@ pub(crate) fn open_compared(
 ) -> Result<(Engine, StoreIdentity), OpenError> {
     refuse_by_forecast(directory.path(), &directory.engine(), marker)?;
     let prepared = prepare(directory)?;
-    let failed =
-        |error: EngineError| OpenError::Engine { dir: prepared.engine.clone(), reason: error.reason };
+    let failed = |error: EngineError| error.at(&prepared.engine);
     let opened = Engine::open(&prepared.engine, cache_bytes).map_err(failed).and_then(|engine| {
         let identity = reconcile(directory.path(), marker, engine.identity().map_err(failed)?)?;
         Ok((engine, identity))
@@ -92,7 +91,7 @@ fn witnessed_commit(dir: &Path, marker: &Marker) -> Result<u64, OpenError> {
 pub(crate) fn prove_durable(dir: &Path, engine: &Engine, identity: StoreIdentity) -> Result<(), OpenError> {
     let before = durable::syncs();
     let applied = engine.apply(&[], identity);
-    applied.map_err(|error| OpenError::Engine { dir: dir.to_owned(), reason: error.reason })?;
+    applied.map_err(|error| error.at(dir))?;
     if !durable::proven_since(before) {
         return Err(OpenError::NotDurable { dir: dir.to_owned() });
     }

@@ -26,7 +26,7 @@ use crate::{
     StoreSettings,
     bounds::BATCH_BYTES,
     keys::KeyKind,
-    kv::{KeyValue, PageLimit, StoreIdentity},
+    kv::{KeyValue, StoreIdentity},
 };
 
 /// Entries of one batch. For entries without keys written first, large batches save disk: files of 1.6 times
@@ -94,8 +94,7 @@ pub(crate) struct EngineFiller {
 
 impl EngineFiller {
     pub(crate) fn begin(dir: &Path, cache_bytes: u64, identity: StoreIdentity) -> Result<Self, OpenError> {
-        let failed = |error: EngineError| OpenError::Engine { dir: dir.to_owned(), reason: error.reason };
-        let engine = Engine::open_to_fill(dir, cache_bytes).map_err(failed)?;
+        let engine = Engine::open_to_fill(dir, cache_bytes).map_err(|error| error.at(dir))?;
         prove_durable(dir, &engine, StoreIdentity { sequence: 0, ..identity })?;
         Ok(Self { engine, identity, dir: dir.to_owned(), unwritten_entries: Vec::new(), bytes: 0 })
     }
@@ -105,7 +104,7 @@ impl EngineFiller {
         entries: impl IntoIterator<Item = &'a KeyValue>,
     ) -> Result<(), OpenError> {
         let long = entries.into_iter().filter(|entry| entry.value.value.len() >= LAID_OUT_FROM);
-        self.engine.lay_out(long.map(|entry| entry.key.as_slice())).map_err(|error| self.open_error(error))
+        self.engine.lay_out(long.map(|entry| entry.key.as_slice())).map_err(|error| error.at(&self.dir))
     }
 
     pub(crate) fn put(&mut self, entry: KeyValue) -> Result<(), OpenError> {
@@ -121,20 +120,16 @@ impl EngineFiller {
     fn flush(&mut self) -> Result<(), OpenError> {
         let changes: Vec<EngineWrite<'_>> = self.unwritten_entries.iter().map(engine_write).collect();
         let unfinished = StoreIdentity { sequence: 0, ..self.identity };
-        self.engine.apply(&changes, unfinished).map_err(|error| self.open_error(error))?;
+        self.engine.apply(&changes, unfinished).map_err(|error| error.at(&self.dir))?;
         self.unwritten_entries.clear();
         self.bytes = 0;
         Ok(())
     }
 
-    fn open_error(&self, error: EngineError) -> OpenError {
-        OpenError::Engine { dir: self.dir.clone(), reason: error.reason }
-    }
-
     /// Completes the files; returns the number of attempts in them that have ended.
     pub(crate) fn end(mut self) -> Result<u64, OpenError> {
         self.flush()?;
-        let failed = |error: EngineError| OpenError::Engine { dir: self.dir.clone(), reason: error.reason };
+        let failed = |error: EngineError| error.at(&self.dir);
         let attempts = count_ended(&self.engine).map_err(failed)?;
         self.engine.apply(&[], self.identity).map_err(failed)?;
         self.engine.close().map_err(failed)?;
@@ -144,17 +139,12 @@ impl EngineFiller {
 
 /// Number of attempts with a summary in the engine.
 fn count_ended(engine: &Engine) -> Result<u64, EngineError> {
-    let (prefix, mut after, mut count) = (KeyKind::Summary.prefix(), None, 0);
-    loop {
-        let page = engine.scan(&prefix, after.as_deref(), PageLimit::PAGE)?;
+    let mut count = 0;
+    engine.each_page(&KeyKind::Summary.prefix(), |page| {
         // a long record has several parts, numbered from 0: count only the first
-        let first_parts = page.entries.iter().filter(|entry| entry.key.ends_with(&[0]));
-        count += first_parts.count() as u64;
-        after = page.next_after();
-        if after.is_none() {
-            return Ok(count);
-        }
-    }
+        count += page.entries.iter().filter(|entry| entry.key.ends_with(&[0])).count() as u64;
+    })?;
+    Ok(count)
 }
 
 fn engine_write(entry: &KeyValue) -> EngineWrite<'_> {

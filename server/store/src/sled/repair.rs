@@ -10,7 +10,6 @@ use super::{
     damaged::DamagedStore,
     directory::Directory,
     engine::Engine,
-    engine_error::EngineError,
     fault::OpenError,
     offline::OfflineStore,
     preload::StoreFiller,
@@ -111,11 +110,11 @@ impl EntrySource {
                 log.each(|entry| if has_ended(log, &entry)? { Ok(()) } else { records.push(entry, take) })?;
             }
             Self::Engine { engine, path, .. } => {
-                let failed =
-                    |error: EngineError| OpenError::Engine { dir: path.clone(), reason: error.reason };
                 let (mut after, mut more) = (None, true);
                 while more {
-                    let page = engine.scan(&[], after.as_deref(), PageLimit::PAGE).map_err(failed)?;
+                    let page = engine
+                        .scan(&[], after.as_deref(), PageLimit::PAGE)
+                        .map_err(|error| error.at(path))?;
                     after = page.next_after();
                     more = after.is_some();
                     page.entries.into_iter().try_for_each(|entry| records.push(entry, take))?;

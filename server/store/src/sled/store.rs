@@ -2,14 +2,8 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, PoisonError,
-        mpsc::{SyncSender, TrySendError, sync_channel},
-    },
-    thread::{self, JoinHandle},
+    sync::Arc,
 };
-
-use tokio::sync::{Semaphore, oneshot};
 
 use super::{
     directory::Directory,
@@ -22,12 +16,13 @@ use super::{
     shared::EngineState,
     snapshot::EngineSnapshot,
     witness::CommitWitness,
-    writer::{LastCommit, Writer, WriterMessage},
+    writer::{LastCommit, Writer},
 };
 use crate::{
-    committing::{CommitJob, PendingCommit, QUEUE_SHARES, QUEUE_SPARE, queue_shares},
+    committing::{CommitQueue, PendingCommit},
     errors::{CommitError, StoreError},
     found_damage::FoundDamage,
+    group_commit::GroupCommit,
     kv::{Batch, PageLimit, ScanPage, StoreIdentity, StoreStatus, UnreadableRange, VersionedValue},
     packed_page::PackedPage,
 };
@@ -48,9 +43,7 @@ pub struct SledStore {
     /// The data directory, for error texts.
     dir: Arc<Path>,
     shared: Arc<EngineState>,
-    queue: SyncSender<WriterMessage>,
-    queue_shares: Arc<Semaphore>,
-    writer: Arc<Mutex<Option<JoinHandle<()>>>>,
+    queue: Arc<CommitQueue<Writer>>,
 }
 
 impl SledStore {
@@ -64,30 +57,16 @@ impl SledStore {
         Marker { commit_sequence, state, attempts: None, ..marker }.write(directory.path())?;
         let witness = CommitWitness::begin(directory.path(), identity)?;
         let shared = Arc::new(EngineState::new(&settings.dir, engine, identity.sequence));
-        let (queue, messages) = sync_channel(QUEUE_SHARES + QUEUE_SPARE);
-        let last = LastCommit { identity, witness };
-        let writer = Writer::new(directory, settings.cache_bytes, Arc::clone(&shared), messages, last);
-        let thread = thread::Builder::new().name("store-writer".to_owned()).spawn(move || writer.run());
-        let thread = thread.map_err(OpenError::io("start the writer thread of", &settings.dir))?;
-        let room = Arc::new(Semaphore::new(QUEUE_SHARES));
-        let dir = Arc::from(settings.dir.as_path());
-        Ok(Self { dir, shared, queue, queue_shares: room, writer: Arc::new(Mutex::new(Some(thread))) })
+        let (status, last) = (Arc::clone(&shared.status), LastCommit { identity, witness });
+        let writer = Writer::new(directory, settings.cache_bytes, Arc::clone(&shared), last);
+        let run = move |messages| GroupCommit::new(writer, status, messages).run_blocking();
+        let queue = CommitQueue::start(run);
+        let queue = queue.map_err(OpenError::io("start the writer thread of", &settings.dir))?;
+        Ok(Self { dir: Arc::from(settings.dir.as_path()), shared, queue: Arc::new(queue) })
     }
 
     pub(crate) async fn begin(&self, batch: Batch) -> Result<PendingCommit, CommitError> {
-        let closed = || CommitError::Unavailable("the store is closed".to_owned());
-        batch.check_bounds()?;
-        let shares = queue_shares(&batch);
-        let room =
-            Arc::clone(&self.queue_shares).acquire_many_owned(shares).await.map_err(|_closed| closed())?;
-        let (answer, outcome) = oneshot::channel();
-        self.queue.try_send(WriterMessage::Commit(CommitJob { batch, answer, _room: room })).map_err(
-            |error| match error {
-                TrySendError::Full(_) => CommitError::Unavailable("its queue is full".to_owned()),
-                TrySendError::Disconnected(_) => closed(),
-            },
-        )?;
-        Ok(PendingCommit(outcome))
+        self.queue.begin(batch).await
     }
 
     pub(crate) async fn get(&self, key: Vec<u8>) -> Result<Option<VersionedValue>, StoreError> {
@@ -144,43 +123,25 @@ impl SledStore {
     }
 
     pub(crate) fn status(&self) -> StoreStatus {
-        self.shared.status()
+        self.shared.status.read()
     }
 
-    /// Receives the number of attempts to reopen, each time that it grows.
+    /// Receives each later status.
     #[cfg(test)]
-    pub(crate) fn tries(&self) -> tokio::sync::watch::Receiver<u64> {
-        self.shared.watch_tries()
+    pub(crate) fn watch_status(&self) -> tokio::sync::watch::Receiver<StoreStatus> {
+        self.shared.status.watch()
     }
 
     pub(crate) async fn snapshot(&self) -> Result<EngineSnapshot, StoreError> {
-        let failed = |reason: &str| StoreError::Unavailable(reason.to_owned());
-        let (answer, begun) = oneshot::channel();
-        self.queue.try_send(WriterMessage::Snapshot(answer)).map_err(|error| match error {
-            TrySendError::Full(_) => failed("its queue is full"),
-            TrySendError::Disconnected(_) => failed("the store is closed"),
-        })?;
-        let begun = begun.await.map_err(|_unanswered| failed("the store is closed"))?;
-        let (identity, rescue) =
-            begun.ok_or_else(|| failed("another snapshot is being read; wait for its end"))?;
+        let busy = || StoreError::Unavailable("another snapshot is being read; wait for its end".to_owned());
+        let (identity, rescue) = self.queue.call(Writer::begin_snapshot).await?.ok_or_else(busy)?;
         Ok(EngineSnapshot::new(identity, rescue, Arc::clone(&self.shared)))
     }
 
     /// Waits until the accepted commits are written, then releases the files. Later calls return success at
     /// once.
     pub(crate) async fn close(&self) -> Result<(), StoreError> {
-        let failed = |reason: String| StoreError::Unavailable(reason);
-        if let Err(TrySendError::Full(_)) = self.queue.try_send(WriterMessage::Close) {
-            return Err(failed("its queue is full; try to close it again".to_owned()));
-        }
-        let Some(thread) = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take() else {
-            return Ok(());
-        };
-        let joined = tokio::task::spawn_blocking(move || thread.join()).await;
-        match joined {
-            Ok(Ok(())) => Ok(()),
-            _ => Err(failed("the thread that writes did not end as it should".to_owned())),
-        }
+        self.queue.close(|| {}).await
     }
 
     /// Reads; damage that is found is noted.
@@ -200,7 +161,7 @@ impl SledStore {
         call: impl FnOnce(&Engine) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<Result<T, EngineError>, StoreError> {
         let Some(engine) = self.shared.engine() else {
-            let reason = self.shared.reason().unwrap_or_else(|| "it is being reopened".to_owned());
+            let reason = self.shared.status.refusal().unwrap_or_else(|| "it is being reopened".to_owned());
             return Err(StoreError::Unavailable(reason));
         };
         let done = tokio::task::spawn_blocking(move || call(&engine)).await;

@@ -6,8 +6,8 @@ use plimsoll_core::domain::Summary;
 
 use super::fixture::{attempt, open, refusal, settings, summary};
 use crate::{
-    Batch, OfflineStore, OpenError, RepairLoss, Store, StoreCopy, StoreError, StoreFiller, StoreSettings,
-    fixtures, load, put, repair,
+    Batch, OfflineStore, OpenError, RepairLoss, Store, StoreCopy, StoreFiller, StoreSettings, fixtures, load,
+    put, repair,
 };
 
 const ATTEMPTS: u64 = 400;
@@ -32,7 +32,7 @@ pub(super) fn restore(from: &Path, to: &Path) {
     let store = OfflineStore::open_copy(&settings(from), None).unwrap();
     let mut filling = StoreFiller::begin(&settings(to), store.identity()).unwrap();
     let mut entries = Vec::new();
-    let each = store.each_entry::<StoreError>(|entry| {
+    let each = store.each_entry(|entry| {
         entries.push(entry);
         Ok(())
     });

@@ -9,7 +9,7 @@ use plimsoll_core::domain::{
 use plimsoll_proto::counters::PageCounters;
 use tempfile::TempDir;
 
-use crate::{Batch, OfflineStore, Store, StoreError, StoreSettings, VersionedValue};
+use crate::{Batch, OfflineStore, Store, StoreSettings, VersionedValue};
 
 /// A store of each kind, and the directory that must outlive it. Without PostgreSQL on the machine, none in a database.
 pub(crate) fn stores() -> (TempDir, Vec<Store>) {
@@ -38,7 +38,7 @@ pub(crate) type Entries = BTreeMap<Vec<u8>, VersionedValue>;
 
 pub(crate) fn entries(store: &OfflineStore) -> Entries {
     let mut all = Entries::new();
-    let each = store.each_entry::<StoreError>(|entry| {
+    let each = store.each_entry(|entry| {
         all.insert(entry.key, entry.value);
         Ok(())
     });

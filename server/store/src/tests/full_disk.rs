@@ -3,10 +3,9 @@
 use std::fs;
 
 use plimsoll_support::small_disk::SmallDisk;
-use tokio::sync::watch;
 
 use super::fixture::{one, open};
-use crate::{CommitError, Store, StoreMode};
+use crate::{CommitError, Store, StoreMode, StoreStatus};
 
 /// Commits values until one fails; returns the number of the ones that were acknowledged, and the failure.
 async fn fill(store: &Store, mut next: u32) -> (u32, CommitError) {
@@ -18,18 +17,10 @@ async fn fill(store: &Store, mut next: u32) -> (u32, CommitError) {
     }
 }
 
-/// Counts each try to take up writing again.
-fn tries(store: &Store) -> watch::Receiver<u64> {
+/// Waits for a status, without a call that makes the store try to take up writing.
+async fn wait_for(store: &Store, is_wanted: impl FnMut(&StoreStatus) -> bool) {
     let Store::Sled(sled) = store else { panic!("in files") };
-    sled.tries()
-}
-
-/// Waits until the store says that it takes commits, without a call that makes it try.
-async fn writable(store: &Store) {
-    let mut tries = tries(store);
-    while store.status().mode != StoreMode::Writable {
-        tries.changed().await.unwrap();
-    }
+    sled.watch_status().wait_for(is_wanted).await.unwrap();
 }
 
 #[tokio::test]
@@ -45,12 +36,13 @@ async fn a_full_disk_refuses_commits_and_nothing_acknowledged_is_missing() {
     assert!(error.to_string().contains("No space left on device"), "{error}");
     assert!(matches!(store.status().mode, StoreMode::ReadOnly { .. }));
     // the store tries to take up writing while the disk is still full, and must not claim that it can
-    tries(&store).changed().await.unwrap();
+    let before = store.status().tries;
+    wait_for(&store, |status| status.tries > before).await;
     fill(&store, acknowledged).await;
     assert!(store.get(b"k\0\0\0\0").await.unwrap().is_some(), "reads go on");
 
     fs::remove_file(&ballast).unwrap();
-    writable(&store).await;
+    wait_for(&store, |status| status.mode == StoreMode::Writable).await;
     store.commit(one(b"again", b"v")).await.unwrap();
     for n in 0..acknowledged {
         let found = store.get(&[b"k", &n.to_be_bytes()[..]].concat()).await.unwrap();
