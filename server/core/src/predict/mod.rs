@@ -56,7 +56,7 @@ use self::similar::{SimilarAttempts, TrustScope};
 use std::sync::Arc;
 
 use crate::domain::{
-    AttemptId, Bytes, Hints, History, JobsCurve, Key, NeedGroups, PoolAssignment, Prediction, Rung,
+    AttemptId, Bytes, Hints, History, JobsCurve, Key, NeedGroups, PoolAssignment, Prediction, Quantity, Rung,
     UsedAttempt,
 };
 
@@ -168,9 +168,10 @@ pub fn explain(history: &History, key: &Key, settings: &Settings) -> (Prediction
 
 /// The need of a build of `key` at different numbers of build jobs, and which of them fit `limit`.
 pub fn jobs_curve(history: &History, key: &Key, settings: &Settings, limit: Option<Bytes>) -> JobsCurve {
-    let mut similar = SimilarAttempts::gather(history, key, settings, TrustScope::Trusted);
+    let scope = TrustScope::Trusted;
+    let Adjusted { build_jobs: usual, odd, .. } = adjusted(history, key, settings, scope);
+    let mut similar = SimilarAttempts::gather(history, key, settings, scope, &odd);
     inputs::adjust_to_input(&mut similar, key);
-    let usual = jobs::choose_jobs(&similar, key, settings);
     curve::draw(&similar, u32::try_from(usual.value).unwrap_or(u32::MAX), limit)
 }
 
@@ -182,11 +183,7 @@ pub fn predict_above(history: &History, key: &Key, settings: &Settings, failed: 
 /// The next memory size after memory ended a build of `key`. Untrusted attempts may raise it, as in a prediction.
 pub(crate) fn next_size(history: &History, key: &Key, settings: &Settings, end: MemoryEnd) -> NextSize {
     let by = |scope| {
-        let mut similar = SimilarAttempts::gather(history, key, settings, scope);
-        inputs::adjust_to_input(&mut similar, key);
-        let build_jobs = jobs::choose_jobs(&similar, key, settings);
-        let lines = curve::lines(&similar);
-        jobs::adjust_to_jobs(&mut similar, lines.memory, build_jobs.value);
+        let Adjusted { similar, .. } = adjusted(history, key, settings, scope);
         let next = next_size::by_attempts(&similar, settings, cost(history, settings, scope), end);
         (next, similar.knows_package())
     };
@@ -247,17 +244,36 @@ fn work_out_with<'h>(
     (prediction, similar)
 }
 
+/// The similar attempts with needs adjusted to the key's input and build jobs.
+struct Adjusted<'h> {
+    similar: SimilarAttempts<'h>,
+    build_jobs: Quantity,
+    lines: curve::JobsLines,
+    /// Attempts left out: see [`SimilarAttempts::odd_attempts`].
+    odd: Vec<AttemptId>,
+}
+
+fn adjusted<'h>(history: &'h History, key: &Key, settings: &Settings, scope: TrustScope) -> Adjusted<'h> {
+    let without = |odd: Vec<AttemptId>| {
+        let mut similar = SimilarAttempts::gather(history, key, settings, scope, &odd);
+        inputs::adjust_to_input(&mut similar, key);
+        let build_jobs = jobs::choose_jobs(&similar, key, settings);
+        let lines = curve::lines(&similar);
+        jobs::adjust_to_jobs(&mut similar, lines.memory, build_jobs.value);
+        Adjusted { similar, build_jobs, lines, odd }
+    };
+    let all = without(Vec::new());
+    let odd = all.similar.odd_attempts(key);
+    if odd.is_empty() { all } else { without(odd) }
+}
+
 fn work_out_from<'h>(
     history: &'h History,
     key: &Key,
     settings: &Settings,
     trust_scope: TrustScope,
 ) -> (Prediction, SimilarAttempts<'h>) {
-    let mut similar = SimilarAttempts::gather(history, key, settings, trust_scope);
-    inputs::adjust_to_input(&mut similar, key);
-    let build_jobs = jobs::choose_jobs(&similar, key, settings);
-    let lines = curve::lines(&similar);
-    jobs::adjust_to_jobs(&mut similar, lines.memory, build_jobs.value);
+    let Adjusted { similar, build_jobs, lines, odd } = adjusted(history, key, settings, trust_scope);
     let wall = rates::wall_times(&similar, settings, build_jobs.value, lines.shared);
     let mut sizes = if similar.uncensored_count() == 0 {
         memory::default_sizes(settings)
@@ -282,7 +298,7 @@ fn work_out_from<'h>(
         confidence,
         unsure_because: words::unsure_because(&similar, confidence, &sizes),
         attempts: similar.attempts().max(sizes.by_kills.map_or(0, |bound| bound.attempts)),
-        reason: words::reason(&similar, key, &sizes, &build_jobs, lines.memory),
+        reason: words::reason(&similar, key, &sizes, &build_jobs, lines.memory) + &words::odd_note(odd.len()),
         memory_request: sizes.request,
         memory_limit: sizes.limit,
         cpu_request,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use plimsoll_proto::measured::IncompleteNeed;
 
 use super::Settings;
-use crate::domain::{Bytes, History, Key, Rung, RungObservation, job_of_part};
+use crate::domain::{AttemptId, Bytes, History, Key, Rung, RungObservation, job_of_part};
 
 /// Which attempts of the history are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +53,13 @@ pub(super) const FEWEST_PACKAGES: usize = 10;
 /// Ratio of input sizes, as a logarithm to base 2, at which an attempt counts half: 2 %.
 const HALF_WEIGHT_DISTANCE: f64 = 0.03;
 
+/// Most attempts far below all others that are left out.
+const MOST_ODD: usize = 2;
+/// Fewest other attempts of the package beside which few are odd.
+const FEWEST_OTHERS: usize = 5;
+/// Distance from the lowest of the others, as a logarithm to base 2, that is far below: half of its need.
+const FAR_BELOW: f64 = 1.0;
+
 /// A similar attempt, with its weight.
 #[derive(Debug)]
 pub(super) struct WeightedAttempt<'h> {
@@ -78,17 +85,23 @@ struct RungWeight {
 
 /// The part of the history that a [`TrustScope`] includes.
 #[derive(Debug, Clone, Copy)]
-struct HistoryView<'h> {
+struct HistoryView<'h, 'o> {
     history: &'h History,
     scope: TrustScope,
+    /// Attempts that are left out.
+    odd: &'o [AttemptId],
 }
 
-impl<'h> HistoryView<'h> {
+impl<'h> HistoryView<'h, '_> {
     /// Trusted attempts with the same values as `key` in the rung's fields (no arch: any), newest first.
     fn on_rung(self, rung: Rung, key: &Key) -> impl Iterator<Item = &'h RungObservation> {
-        self.history
-            .similar_on_rung(rung, key, true)
+        self.listed(rung, key, true)
             .filter(move |observation| self.scope != TrustScope::Measured || observation.incomplete.is_none())
+    }
+
+    fn listed(self, rung: Rung, key: &Key, trusted: bool) -> impl Iterator<Item = &'h RungObservation> {
+        let is_odd = move |seen: &RungObservation| self.odd.contains(&seen.brief.attempt);
+        self.history.similar_on_rung(rung, key, trusted).filter(move |seen| !is_odd(seen))
     }
 }
 
@@ -110,8 +123,15 @@ pub(super) struct SimilarAttempts<'h> {
 }
 
 impl<'h> SimilarAttempts<'h> {
-    /// Collects the similar attempts. An unknown package gets the default until [`FEWEST_PACKAGES`] others are known.
-    pub(super) fn gather(history: &'h History, key: &Key, settings: &Settings, scope: TrustScope) -> Self {
+    /// Collects the similar attempts but the `odd` ones. An unknown package gets the default until [`FEWEST_PACKAGES`] others are known.
+    pub(super) fn gather(
+        history: &'h History,
+        key: &Key,
+        settings: &Settings,
+        scope: TrustScope,
+        odd: &[AttemptId],
+    ) -> Self {
+        let view = HistoryView { history, scope, odd };
         let mut similar =
             Self { default_share: 1.0, fitted_left: 1.0, unknown_share: 1.0, ..Self::default() };
         similar.attempts.reserve(2 * History::PER_RUNG);
@@ -119,14 +139,14 @@ impl<'h> SimilarAttempts<'h> {
             if similar.unknown_share
                 >= if rung == Rung::Siblings { SKIP_WIDER_BELOW_FOR_PARTS } else { SKIP_WIDER_BELOW }
             {
-                let known = similar.add_rung(HistoryView { history, scope }, key, rung, CREDIBILITY_K);
+                let known = similar.add_rung(view, key, rung, CREDIBILITY_K);
                 similar.unknown_share *= CREDIBILITY_K / (known + CREDIBILITY_K);
             }
         }
         let [taken, fitted] = similar.lower_default();
         if !similar.knows_package() && !settings.preset {
             let scope = if scope == TrustScope::All { TrustScope::Trusted } else { scope };
-            let trusted = HistoryView { history, scope };
+            let trusted = HistoryView { scope, ..view };
             let tells = |rung: &Rung| has_packages(FEWEST_PACKAGES, trusted.on_rung(*rung, key));
             for rung in [Rung::BuildSystem, Rung::Fleet].into_iter().filter(tells) {
                 similar.add_rung(trusted, key, rung, HALF_KNOWN_WIDE);
@@ -158,13 +178,12 @@ impl<'h> SimilarAttempts<'h> {
     }
 
     /// Adds the attempts of one rung. Returns the weight of its uncensored attempts.
-    fn add_rung(&mut self, view: HistoryView<'h>, key: &Key, rung: Rung, half: f64) -> f64 {
-        let HistoryView { history, scope } = view;
+    fn add_rung(&mut self, view: HistoryView<'h, '_>, key: &Key, rung: Rung, half: f64) -> f64 {
         let first = self.attempts.len();
         let mut weight = RungWeight::default();
         self.add_list(key, rung, |rung| view.on_rung(rung, key), &mut weight);
-        if scope == TrustScope::All && rung >= Rung::Package {
-            self.add_list(key, rung, |rung| history.similar_on_rung(rung, key, false), &mut weight);
+        if view.scope == TrustScope::All && rung >= Rung::Package {
+            self.add_list(key, rung, |rung| view.listed(rung, key, false), &mut weight);
         }
         if weight.total_weight <= 0.0 {
             return 0.0;
@@ -222,6 +241,29 @@ impl<'h> SimilarAttempts<'h> {
         let by_build_system = self.shares.iter().any(|(counted, _)| *counted == Rung::BuildSystem);
         let counted = move |inner: &Rung| *inner != Rung::BuildSystem || by_build_system;
         narrower_lists(rung).iter().copied().filter(counted)
+    }
+
+    /// Attempts that count only once there are more of them: up to [`MOST_ODD`], beside [`FEWEST_OTHERS`] others of the package, that
+    /// needed less than half of what every other one needed. They did nothing, or were another build.
+    pub(super) fn odd_attempts(&self, key: &Key) -> Vec<AttemptId> {
+        let of_package =
+            self.attempts.iter().filter(|used| used.rung >= Rung::Package && !used.observation.censored);
+        let mut lowest: Vec<&WeightedAttempt<'_>> = of_package.collect();
+        // an attempt with a small input may need far less
+        if lowest.len() <= FEWEST_OTHERS || key.hints.input_bytes.is_some() {
+            return Vec::new();
+        }
+        let by_need = |a: &&WeightedAttempt<'_>, b: &&WeightedAttempt<'_>| a.need.total_cmp(&b.need);
+        lowest.select_nth_unstable_by(MOST_ODD, by_need);
+        if let Some(first) = lowest.get_mut(..=MOST_ODD) {
+            first.sort_unstable_by(by_need);
+        }
+        let is_far_below = |pair: &[&WeightedAttempt<'_>]| {
+            pair.first().zip(pair.last()).is_some_and(|(odd, other)| odd.need < other.need - FAR_BELOW)
+        };
+        let most = MOST_ODD.min(lowest.len() - FEWEST_OTHERS);
+        let count = (1..=most).rev().find(|count| lowest.get(count - 1..=*count).is_some_and(is_far_below));
+        lowest.iter().take(count.unwrap_or(0)).map(|used| used.observation.brief.attempt.clone()).collect()
     }
 
     /// Number of uncensored attempts over all rungs.
@@ -353,7 +395,7 @@ mod tests {
         }
         for asked in keys() {
             let similar =
-                SimilarAttempts::gather(&history, &asked, &Settings::default(), TrustScope::Trusted);
+                SimilarAttempts::gather(&history, &asked, &Settings::default(), TrustScope::Trusted, &[]);
             let mut seen = HashSet::new();
             for rung in Rung::LADDER {
                 // of the same package, but pushed off its list by others: too old to say anything
@@ -383,6 +425,7 @@ mod tests {
             &summary("q", "zlib", "1", 0).key,
             &Settings::default(),
             TrustScope::Trusted,
+            &[],
         );
         assert_eq!((similar.attempts.len(), similar.main_rung()), (5, Rung::Exact));
         let total: f64 = similar.attempts.iter().map(|used| used.weight).sum();

@@ -5,6 +5,7 @@ mod decrease;
 mod drift;
 mod first;
 mod incomplete;
+mod odd;
 mod parts;
 mod trust;
 

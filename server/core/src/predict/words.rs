@@ -138,6 +138,15 @@ pub(super) fn reason(
     text
 }
 
+/// Says how many attempts were left out; empty if none.
+pub(super) fn odd_note(odd: usize) -> String {
+    match odd {
+        0 => String::new(),
+        1 => "; 1 attempt that needed less than half of any other is left out".to_owned(),
+        _ => format!("; {odd} attempts that needed less than half of any other are left out"),
+    }
+}
+
 /// The highest need of the attempts, as bytes and as text ("more than" if memory stopped that attempt).
 fn highest_need_words(similar: &SimilarAttempts<'_>) -> Option<(Bytes, String)> {
     let used = similar.attempts.iter().max_by(|a, b| a.need.total_cmp(&b.need))?;

@@ -1,0 +1,148 @@
+//! Few attempts far below all others of the package decide nothing.
+
+use super::*;
+use crate::domain::OpeningRecord;
+
+/// Builds of one job: how many, version, arch, least need in MiB, difference of needs, and what else differs.
+type Builds<'c> = (u64, [&'c str; 2], [u64; 2], fn(&mut Summary));
+
+fn same(_: &mut Summary) {}
+
+/// A wall time of 6 s at one core.
+fn idle(summary: &mut Summary) {
+    (summary.wall, summary.cpu) = (Millis(6000), CpuMicros(6_000_000));
+}
+
+fn builds(of: &[Builds<'_>]) -> Vec<Summary> {
+    let mut all = Vec::new();
+    for (count, [version, arch], [least, spread], change) in of {
+        for n in 0..*count {
+            let id = all.len() as u64;
+            let mut summary = test_summary(&id.to_string(), "job", version, least + n * 7919 % spread);
+            summary.key.arch = (*arch).to_owned();
+            summary.started_unix_ms = 1_700_000_000_000 + id * 3_600_000;
+            (summary.wall, summary.cpu_peak) = (Millis((700 + n % 60) * 1000), Cores(0.0));
+            summary.cpu = CpuMicros(summary.wall.0 * 2800);
+            change(&mut summary);
+            all.push(summary);
+        }
+    }
+    all
+}
+
+fn mib(prediction: &Prediction) -> [u64; 2] {
+    [prediction.memory_request.value / MIB, prediction.memory_limit.value / MIB]
+}
+
+fn rates(of: &Prediction) -> [u64; 4] {
+    [&of.cpu_request, &of.cpu_limit, &of.wall_p50, &of.wall_p95].map(|number| number.value)
+}
+
+#[test]
+fn few_odd_attempts_of_a_finer_key_decide_nothing() {
+    let imported: [Builds<'_>; 1] = [(50, ["", ""], [7475, 1536], same)];
+    let versions = ["1.0", "1.1", "1.2", "1.3"]
+        .map(|version| (11, [version, "x86_64"], [600, 64], same as fn(&mut Summary)));
+    let one: [Builds<'_>; 1] = [(40, ["1", "x86_64"], [1000, 50], same)];
+    let known: [&[Builds<'_>]; 3] = [&imported, &versions, &one];
+    for (known, key) in known
+        .into_iter()
+        .flat_map(|known| [["1.5", "x86_64"], ["1", "x86_64"], ["", "arm"]].map(|key| (known, key)))
+    {
+        for (need, count) in [(12, 1), (87, 1), (12, 2)] {
+            let all = |odd| builds(&[known, &[(odd, key, [need, 1], idle)]].concat());
+            let asked = all(1).pop().unwrap().key;
+            let [before, after] = [0, count].map(|odd| ask(&history(all(odd)), &asked));
+            let what = format!("{key:?}, {count} of {need} MiB: {:?}, then {:?}", mib(&before), mib(&after));
+            assert!(
+                after.confidence >= before.confidence * 2.0 / 3.0 && !is_guess(&after),
+                "{what}: {}, {}",
+                before.confidence,
+                after.confidence
+            );
+            assert!(mib(&after)[1] >= mib(&before)[1] && mib(&after)[0] >= mib(&before)[0] * 3 / 4, "{what}");
+            for (before, after) in rates(&before).into_iter().zip(rates(&after)) {
+                assert!(before.abs_diff(after) <= before / 10, "{what}: {before}, then {after}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_believed_is_neither_shaken_nor_hidden() {
+    fn cuda(summary: &mut Summary) {
+        summary.key.variants = "+cuda".to_owned();
+    }
+    fn fork(summary: &mut Summary) {
+        summary.opening = OpeningRecord { untrusted: true, ..OpeningRecord::default() };
+    }
+    fn two_jobs(summary: &mut Summary) {
+        summary.key.hints.build_jobs = Some(2);
+    }
+    fn more_jobs(summary: &mut Summary) {
+        summary.key.hints.build_jobs =
+            Some(if summary.started_unix_ms / 3_600_000 % 2 == 0 { 8 } else { 16 });
+        summary.need_peak =
+            Bytes(summary.need_peak.0 / 8 * u64::from(summary.key.hints.build_jobs.unwrap_or(1)));
+    }
+    fn small_part(summary: &mut Summary) {
+        (summary.key.project, summary.key.package) = ("g/a".into(), "test 2/4".into());
+    }
+    fn large_part(summary: &mut Summary) {
+        (summary.key.project, summary.key.package) = ("g/a".into(), "test 1/4".into());
+    }
+    let [one, two, none] = [["1", "x86_64"], ["2", "x86_64"], ["", ""]];
+    let cases: [(&str, &[Builds<'_>], [std::ops::Range<u64>; 2]); 8] = [
+        (
+            "two idle after a new version",
+            &[
+                (40, one, [1000, 50], same),
+                (1, ["1.1", "x86_64"], [1010, 1], same),
+                (2, ["1.1", "x86_64"], [12, 1], idle),
+            ],
+            [1000..1200, 1100..1500],
+        ),
+        (
+            "one that needed more",
+            &[(60, one, [1000, 50], same), (1, two, [2600, 1], same)],
+            [2600..3200, 2600..6000],
+        ),
+        (
+            "a small variant",
+            &[(40, one, [20_000, 50], cuda), (10, two, [2000, 50], same), (10, one, [2000, 50], same)],
+            [2000..2600, 2200..4000],
+        ),
+        (
+            "many from forks",
+            &[(60, one, [9000, 50], fork), (5, two, [1000, 50], same)],
+            [1000..1500, 1100..6000],
+        ),
+        (
+            "a small part",
+            &[(20, none, [6000, 50], large_part), (2, none, [60, 5], small_part)],
+            [60..500, 100..8000],
+        ),
+        (
+            "fewer jobs",
+            &[(40, one, [1600, 50], more_jobs), (2, two, [420, 5], two_jobs)],
+            [400..800, 450..2000],
+        ),
+        ("less of late", &[(60, one, [1000, 50], same), (10, one, [400, 20], same)], [400..1300, 1000..1700]),
+        (
+            "a smaller version",
+            &[(44, one, [1000, 50], same), (8, two, [200, 10], same)],
+            [200..250, 230..1300],
+        ),
+    ];
+    for (case, known, ranges) in cases {
+        let known = builds(known);
+        let prediction = ask(&history(known.clone()), &known[known.len() - 1].key);
+        let what = format!("{case}: {:?}, {}", mib(&prediction), prediction.reason);
+        assert!(ranges.iter().zip(mib(&prediction)).all(|(range, size)| range.contains(&size)), "{what}");
+        assert!(
+            rates(&prediction)[2] > 600_000 && prediction.confidence.is_finite(),
+            "{what}: {:?}",
+            rates(&prediction)
+        );
+    }
+}
