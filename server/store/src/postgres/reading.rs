@@ -78,15 +78,15 @@ fn number(count: usize) -> i64 {
 
 /// The value in the row of a key.
 pub(super) fn value(rows: &[Row]) -> Option<VersionedValue> {
-    rows.first().map(|row| VersionedValue { version: version(row, 0), value: row.get(1) })
+    rows.first().map(|row| VersionedValue { version: version(row, 0), value: bytes(row, 1).to_vec() })
 }
 
 /// The entries of the rows of a page.
 pub(super) fn scan_page(mut rows: Vec<Row>, limit: PageLimit) -> ScanPage {
     let more = end_page(&mut rows, limit);
     let entry = |row: &Row| KeyValue {
-        key: row.get(0),
-        value: VersionedValue { version: version(row, 1), value: row.get(2) },
+        key: bytes(row, 0).to_vec(),
+        value: VersionedValue { version: version(row, 1), value: bytes(row, 2).to_vec() },
     };
     ScanPage { entries: rows.iter().map(entry).collect(), more }
 }
@@ -96,7 +96,7 @@ pub(super) fn packed_page(mut rows: Vec<Row>, limit: PageLimit) -> PackedPage {
     let mut page = PackedPage::with_room(limit);
     page.more = end_page(&mut rows, limit);
     for row in &rows {
-        page.push(row.get(0), row.get(2));
+        page.push(bytes(row, 0), bytes(row, 2));
     }
     page
 }
@@ -108,8 +108,13 @@ fn end_page(rows: &mut Vec<Row>, limit: PageLimit) -> bool {
     found > number(rows.len())
 }
 
+/// A key or a value. Where damage has taken it, it is empty, and so no record.
+fn bytes(row: &Row, column: usize) -> &[u8] {
+    row.try_get(column).unwrap_or_default()
+}
+
 fn version(row: &Row, column: usize) -> u64 {
-    row.get::<_, i64>(column).cast_unsigned()
+    row.try_get::<_, i64>(column).unwrap_or_default().cast_unsigned()
 }
 
 /// The first possible key behind all keys that start with `prefix`.
