@@ -76,7 +76,7 @@ pub use records::{
     forget_verdicts, forget_verdicts_if, forget_verdicts_on, have_samples, ids_after, open_attempts, put,
     put_pod, put_verdict, read_summary, read_ticket_numbers, read_verdict, read_verdicts, remove,
 };
-pub use renames::{RenameStep, RenameWalk};
+pub use renames::{begin_rename, finish_rename};
 pub use seal::{CompactedSamples, compact_samples, compact_samples_up_to, seal, sweep_late_fragments};
 pub use series::{SeriesExtent, SeriesRead, append_fragment, each_run, each_run_past_damage, read_series};
 pub use sled::{

@@ -6,7 +6,7 @@ use anyhow::{Context as _, ensure};
 use clap::{Args, Subcommand};
 use plimsoll_core::domain::ProjectRename;
 use plimsoll_proto::figures::counted;
-use plimsoll_store::{RenameWalk, Store};
+use plimsoll_store as store;
 
 use super::{import::open_store, line::examples_text};
 use crate::runtime::settings::Config;
@@ -46,24 +46,15 @@ impl Projects {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let attempts = runtime.block_on(async {
             let store = open_store(config).await?;
-            let renamed = rename_in(&store, rename).await;
+            let before = store::begin_rename(&store, &rename).await.context("nothing is renamed")?;
+            let renamed = store::finish_rename(&store).await;
             store.close().await.context("closing the store")?;
-            renamed
+            let renamed =
+                renamed.context("the rename is not finished: repeat the command, or start the server")?;
+            // this rename may have been interrupted before
+            anyhow::Ok(before + renamed)
         })?;
         ensure!(attempts > 0, "no ended attempt is of {old}: check the name and --data-dir");
         Ok(writeln!(io::stdout(), "{} of {old} renamed to {new}", counted(attempts, "attempt"))?)
     }
-}
-
-/// Finishes a rename that was interrupted, and renames a project; returns the number of its attempts.
-async fn rename_in(store: &Store, rename: ProjectRename) -> anyhow::Result<u64> {
-    let unfinished = "the rename is not finished: repeat the command, or start the server";
-    let mut before = 0;
-    if let Some(interrupted) = RenameWalk::stored(store).await.context("nothing is renamed")? {
-        let is_the_same = *interrupted.rename() == rename;
-        let attempts = interrupted.finish(store).await.context(unfinished)?;
-        before = if is_the_same { attempts } else { 0 };
-    }
-    let begun = RenameWalk::begin(store, rename).await.context("nothing is renamed")?;
-    Ok(before + begun.finish(store).await.context(unfinished)?)
 }

@@ -33,7 +33,6 @@ pub(crate) mod fixture;
 pub(crate) mod job_pods;
 mod open_quota;
 mod opening;
-mod renaming;
 mod request;
 mod resume;
 mod retention;
@@ -51,9 +50,7 @@ mod worker;
 use std::{sync::Arc, time::Duration};
 
 use plimsoll_core::{
-    domain::{
-        Attempt, AttemptId, FinalTotals, JobPod, ProjectRename, RetentionPolicy, Sample, Summary, Verdict,
-    },
+    domain::{Attempt, AttemptId, FinalTotals, JobPod, RetentionPolicy, Sample, Summary, Verdict},
     mask, predict,
     shared_history::SharedHistory,
 };
@@ -235,12 +232,6 @@ impl Ingest {
     pub(crate) async fn record(&self, number: u64, verdict: Verdict) -> Result<Verdict, Refusal> {
         let verdict = Box::new(verdict);
         self.ask_worker(|answer| Request::Record { fingerprint: number, verdict, answer }).await
-    }
-
-    /// Begins to rename a project in the store and the history. Returns once it is on disk that this is to be done.
-    /// Errors: another project is being renamed, or the store takes no commit.
-    pub(crate) async fn rename_project(&self, rename: ProjectRename) -> Result<(), Refusal> {
-        self.ask_worker(|answer| Request::Rename { rename, answer }).await
     }
 
     /// Deletes those verdicts on an attempt for which `is_meant` returns true.

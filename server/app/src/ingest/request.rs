@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use plimsoll_core::domain::{
-    Attempt, AttemptId, Exit, FinalTotals, JobPod, Millis, Phase, ProjectRename, ReportedOutcome, Sample,
-    SampleAccumulator, Verdict,
+    Attempt, AttemptId, Exit, FinalTotals, JobPod, Millis, Phase, ReportedOutcome, Sample, SampleAccumulator,
+    Verdict,
 };
 use tokio::sync::{broadcast, oneshot};
 
@@ -57,11 +57,6 @@ pub(crate) enum Request {
     NotePod {
         pod: Box<JobPod>,
         forgotten: Vec<AttemptId>,
-    },
-    /// Renames a project. Answered once that is on disk; it is done in steps.
-    Rename {
-        rename: ProjectRename,
-        answer: AnswerSender<()>,
     },
     Report(CiReport),
     Watch {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use plimsoll_core::domain::Attempt;
-use plimsoll_store::{self as store, RenameWalk, StoreError};
+use plimsoll_store::{self as store, StoreError};
 
 use super::{IngestParts, session::Session, worker::Worker};
 use crate::ingest::startup::{
@@ -20,7 +20,9 @@ impl Worker {
     /// Loads the finished attempts into the history, and restores the open ones from disk.
     /// Errors: the store cannot be read. A single damaged record is logged and skipped.
     pub(crate) async fn resume(&mut self) -> Result<(), StoreError> {
-        self.finish_rename().await;
+        if let Err(error) = store::finish_rename(&self.parts.store).await {
+            tracing::error!(%error, "the rename of a project is not finished; the next start goes on with it");
+        }
         let LoadedHistory { report, unmeasured } = self.history_loader().load().await?;
         self.parts.job_pods.load(&self.parts.store, self.parts.clock.now_unix_ms()).await?;
         let swept = store::sweep_late_fragments(&self.parts.store).await;
@@ -41,19 +43,6 @@ impl Worker {
         self.resume_open(&open).await?;
         self.count_open();
         Ok(())
-    }
-
-    /// Finishes a rename that was interrupted, or leaves it to the worker.
-    async fn finish_rename(&mut self) {
-        let stored = || RenameWalk::stored(&self.parts.store);
-        let finished = match stored().await {
-            Ok(Some(walk)) => walk.finish(&self.parts.store).await,
-            read => read.map(|_none| 0),
-        };
-        if let Err(error) = finished {
-            tracing::error!(%error, "the rename of a project is not finished; this is tried again");
-            self.renaming = stored().await.ok().flatten();
-        }
     }
 
     /// The loader for finished attempts.

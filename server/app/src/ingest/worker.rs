@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use plimsoll_core::domain::AttemptId;
-use plimsoll_store::{BATCH_OPERATIONS, RenameWalk};
+use plimsoll_store::BATCH_OPERATIONS;
 use tokio::{
     sync::{broadcast, mpsc},
     task::JoinError,
@@ -18,7 +18,6 @@ use super::{
     commit::{pipeline::CommitPipeline, staged::RESERVE_OPERATIONS},
     compaction::Compactions,
     open_quota::OpenQuota,
-    renaming,
     request::{AttemptChange, CiReport, EndRequest, Request},
     session::{LastMessage, Session},
     table::SessionTable,
@@ -74,8 +73,6 @@ pub(crate) struct Worker {
     pub(super) agent_clocks: AgentClocks,
     /// Deletion of old data.
     pub(crate) retention: Retention,
-    /// The rename of a project that is under way.
-    pub(super) renaming: Option<RenameWalk>,
     /// Sends attempts that ended and have a verdict from before their end, so that they get a new
     /// one.
     pub(crate) judged_early: Option<mpsc::Sender<AttemptId>>,
@@ -105,7 +102,6 @@ impl Worker {
                 clock: parts.clock,
                 policy: parts.retain,
             }),
-            renaming: None,
             judged_early: None,
             parts,
             queue,
@@ -121,8 +117,6 @@ impl Worker {
         retain.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut clocks = tokio::time::interval(agent_clocks::COMPARED_EVERY);
         clocks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut rename = tokio::time::interval(renaming::STEP_INTERVAL);
-        rename.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut requests = Vec::with_capacity(GATHERED_REQUESTS);
         loop {
             tokio::select! {
@@ -145,10 +139,6 @@ impl Worker {
                     sweep.reset_after(if more { SWEEP_STEP_INTERVAL } else { self.between_sweeps() });
                 }
                 _ = retain.tick() => self.retain_step().await,
-                _ = rename.tick(), if self.renaming.is_some() => {
-                    let pause = self.rename_step().await;
-                    rename.reset_after(pause);
-                }
                 _ = clocks.tick() => {
                     let ahead_ms = self.agent_clocks.ahead_ms(self.sessions.values(), Instant::now());
                     clock_check::note(&self.parts.metrics, clock_check::AGENTS, ahead_ms);
@@ -193,7 +183,6 @@ impl Worker {
                     self.stage_verdict(fingerprint, &verdict, answer).await;
                 }
                 Request::NotePod { pod, forgotten } => self.commits.filling().stage_pod(&pod, &forgotten),
-                Request::Rename { rename, answer } => self.begin_rename(rename, answer).await,
                 Request::Leave { stream, attempts } => self.release(&stream, &attempts),
                 Request::Watch { answer } => {
                     drop(answer.send(Ok((self.sessions.running(), self.changes.subscribe()))));

@@ -249,8 +249,15 @@ impl<'h> SimilarAttempts<'h> {
         let of_package =
             self.attempts.iter().filter(|used| used.rung >= Rung::Package && !used.observation.censored);
         let mut lowest: Vec<&WeightedAttempt<'_>> = of_package.collect();
-        // an attempt with a small input may need far less
-        if lowest.len() <= FEWEST_OTHERS || key.hints.input_bytes.is_some() {
+        // an attempt with a small input or fewer build jobs may need far less, and one after a kill shows what is enough
+        let mut jobs = lowest.iter().map(|used| used.observation.jobs).filter(|jobs| *jobs > 0);
+        let first = jobs.next();
+        let is_stopped = |used: &WeightedAttempt<'_>| used.rung == Rung::Exact && used.observation.censored;
+        if lowest.len() <= FEWEST_OTHERS
+            || key.hints.input_bytes.is_some_and(|bytes| bytes > 0)
+            || jobs.any(|other| Some(other) != first)
+            || self.attempts.iter().any(is_stopped)
+        {
             return Vec::new();
         }
         let by_need = |a: &&WeightedAttempt<'_>, b: &&WeightedAttempt<'_>| a.need.total_cmp(&b.need);

@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-use plimsoll_core::domain::ProjectRename;
 use tokio::{
     sync::mpsc::{self, error::TrySendError},
     task::JoinHandle,
@@ -21,7 +20,7 @@ use super::{
     waiting::{HookClaim, KnownHooks, QueuedHook},
 };
 use crate::{
-    ingest::{Ingest, Refusal},
+    ingest::Ingest,
     runtime::metrics::{KindLabel, Metrics},
     verdicts::Verdicts,
 };
@@ -105,11 +104,6 @@ impl Hooks {
         };
         self.metrics.hooks.get_or_create(&KindLabel::of(kind)).inc();
         accepted
-    }
-
-    /// Gives a project another name. Returns once that is on disk.
-    pub(crate) async fn rename(&self, rename: ProjectRename) -> Result<(), Refusal> {
-        self.ingest.rename_project(rename).await
     }
 
     fn begin_to_store(

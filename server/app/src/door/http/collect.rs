@@ -7,8 +7,7 @@
 //! |---|---|---|
 //! | a job has ended | `{}` | by its result, when it is processed |
 //! | a job has ended, and the store does not take the hook | 503 | dropped |
-//! | a system hook with another path of a project or a group, of a caller with the roles hook and operator for all projects | `{}`, once it is on disk; else 503 | other, renamed |
-//! | the same of another caller | `{"ignored": ..}`, with 200 | foreign |
+//! | a system hook with another path of a project or a group | `{}`; a line of the log has the command that renames it here | other, renamed |
 //! | another event, or a job that has not ended, of up to 32 MiB | `{}` | other, with its event |
 //! | a job hook that cannot be parsed, or has more than 1 MiB | the error, with 200 | odd |
 //! | a job of a project that the caller may not report on: a group's hook with the token of some of its projects | `{"ignored": ..}`, with 200 | foreign |
@@ -32,7 +31,7 @@ use super::{
     refusal::{json, refuse},
 };
 use crate::{
-    access::{guard::Caller, identity::Role, reports},
+    access::{guard::Caller, reports},
     ci::gitlab::{
         DELIVERY_HEADER, EVENT_HEADER, EndedJob, HookEvent, HookFault, HookResult, INSTANCE_HEADER,
         ParsedHook, SECRET_HEADER,
@@ -126,7 +125,15 @@ async fn handle_hook(
     // the guard has checked the caller
     make_slot_permanent(&head.extensions, None);
     match parse_hook(event, headers, &body)? {
-        ParsedHook::Renamed(rename) => Ok(accept_rename(parts, head, rename).await),
+        ParsedHook::Renamed(ProjectRename { from, to }) => {
+            // not done here: a caller that may report on one project could take the history of others
+            tracing::warn!(
+                from,
+                to,
+                "a project has another path; to take its history along, stop the server and run: plimsoll-server projects rename {from} {to}"
+            );
+            Ok(HookCount::Other("renamed"))
+        }
         ParsedHook::Other => Ok(HookCount::Other(event.metric_label(&body))),
         ParsedHook::Ended(ended) => Ok(accept_end(parts, head, ended).await),
     }
@@ -166,30 +173,6 @@ async fn accept_end(
         HookResult::Later | HookResult::Repeated => HookCount::Later,
         HookResult::Dropped => HookCount::Dropped,
     }
-}
-
-/// Begins to rename a project, if the caller may change the history of all. The secret of job hooks proves less: each owner of a project may
-/// have it.
-async fn accept_rename(parts: &HttpState, head: &Head, rename: ProjectRename) -> HookCount {
-    let may_rename =
-        |caller: &Caller| caller.roles.has(Role::Operator) && caller.projects.is_all() && !caller.is_of_job;
-    if !head.extensions.get::<Caller>().is_some_and(may_rename) {
-        let ProjectRename { from, to } = rename;
-        tracing::warn!(
-            from,
-            to,
-            "ignored a hook with another path of a project: its caller is no operator of all projects"
-        );
-        let way_out = format!(
-            "only a caller of the access file with the roles hook and operator may rename; or: plimsoll-server projects rename {from} {to}"
-        );
-        return HookCount::Foreign(way_out);
-    }
-    if let Ok(Ok(())) = tokio::time::timeout(BODY_TIMEOUT, parts.hooks.rename(rename)).await {
-        return HookCount::Other("renamed");
-    }
-    parts.metrics.hooks.get_or_create(&KindLabel::of("dropped")).inc();
-    HookCount::Dropped
 }
 
 /// Checks that the content type is GitLab's. A page of another origin can make a browser send other

@@ -2,7 +2,7 @@
 //! open attempts.
 
 pub(crate) mod history;
-pub(super) mod in_force;
+mod in_force;
 mod newest;
 pub(crate) mod open_attempts;
 pub(crate) mod unmeasured;
