@@ -214,7 +214,7 @@ fn with_parts(mut bound: v1::SizeBound, pattern: &str, text: &str) -> Option<v1:
     let Some((head, rest)) = pattern.split_once('{') else { return (pattern == text).then_some(bound) };
     let (part, tail) = rest.split_once('}')?;
     let text = text.strip_prefix(head)?;
-    // what stands between two parts
+    // what is between two parts
     let between = tail.split('{').next()?;
     let at = if between.is_empty() { text.len() } else { text.rfind(between)? };
     let (value, rest) = text.split_at_checked(at)?;

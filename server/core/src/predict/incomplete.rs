@@ -126,3 +126,14 @@ fn highest_confidence(similar: &SimilarAttempts<'_>) -> f64 {
     });
     if all > 0.0 { known / all } else { 1.0 }
 }
+
+impl SimilarAttempts<'_> {
+    /// Number of attempts with a need that is a sum over processes.
+    pub(super) fn by_processes(&self) -> u32 {
+        let of_it = self
+            .attempts
+            .iter()
+            .filter(|used| used.observation.incomplete == Some(IncompleteNeed::Processes));
+        u32::try_from(of_it.count()).unwrap_or(u32::MAX)
+    }
+}

@@ -5,6 +5,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | `similar` | the attempts of the history that are similar to the key, with weights (the ladder of similarity) |
+//! | `odd` | attempts far below all others, which are left out |
 //! | `inputs` | adjusts needs to the key's input size |
 //! | `curve` | need and time over the number of build jobs, as lines |
 //! | `jobs` | adjusts needs to the key's number of build jobs, by that curve |
@@ -37,6 +38,7 @@ mod jobs;
 mod known;
 mod memory;
 mod next_size;
+mod odd;
 mod plan;
 mod raise;
 mod rates;

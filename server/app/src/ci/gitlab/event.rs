@@ -54,7 +54,9 @@ const RENAMES: [(&str, &str, &str); 4] = [
 /// The rename that a system hook names, if it does.
 fn rename_in(body: &[u8]) -> Option<ProjectRename> {
     let body: Value = serde_json::from_slice(body).ok()?;
-    let text = |name: &str| body.get(name)?.as_str();
+    // what GitLab allows in a path, because people may copy it into a shell
+    let is_path = |text: &&str| text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
+    let text = |name: &str| body.get(name)?.as_str().filter(|text| is_path(text) && !text.starts_with('-'));
     let event = text("event_name")?;
     let (_, from, to) = RENAMES.into_iter().find(|(known, ..)| *known == event)?;
     ProjectRename::new(text(from)?, text(to)?).ok()
@@ -156,11 +158,13 @@ mod tests {
         assert_eq!(HookEvent::of(None), HookEvent::NotGitLab);
         let moved = r#"{"event_name":"project_transfer","old_path_with_namespace":"a/b","path_with_namespace":"c/b"}"#;
         let group = r#"{"event_name":"group_rename","old_full_path":"a","full_path":"c"}"#;
+        let shell = r#"{"event_name":"group_rename","old_full_path":"a","full_path":"c;reboot"}"#;
         let unnamed = r#"{"event_name":"project_rename","path_with_namespace":"c/b"}"#;
         for (event, body, is_rename) in [
             (HookEvent::System, moved, true),
             (HookEvent::System, group, true),
             (HookEvent::System, unnamed, false),
+            (HookEvent::System, shell, false),
             (HookEvent::Other("project"), moved, false),
             (HookEvent::Job, moved, false),
         ] {

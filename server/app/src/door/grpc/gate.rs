@@ -152,6 +152,7 @@ where
             return Ok(None);
         }
         Arc::clone(&self.reflections).try_acquire_owned().map(Some).map_err(|_all_taken| {
+            self.count_failure(Code::ResourceExhausted);
             let crowded = Refusal::Crowded { what: "calls of reflection", most: MAX_REFLECTIONS };
             Box::new(Status::from(crowded).into_http())
         })
