@@ -3,59 +3,41 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `listing`, `glance` | the attempts of one page of a list |
 //! | `question`, `report` | queries and answers |
-//! | `attempt_table`, `chunk`, `row` | the ended attempts, and why they are kept as rows |
-//! | `builds`, `interner`, `labels` | values shared by attempts, as bounded numbers |
-//! | `count`, `row_filter`, `groups`, `steps`, `totals`, `need_to_request` | one pass over the rows |
-//! | `variation`, `need_shifts`, `regressions`, `level`, `mixed` | needs that vary, that shifted, or that form several groups |
+//! | [`attempts`] | the ended attempts as rows, and the lists made from them |
+//! | [`counting`] | one pass over the rows |
+//! | [`shifts`] | needs that vary, that shifted, or that form several groups |
 //! | `workloads` | the attempts of each package, for proposals |
 //! | `prices`, `ref_class` | settings |
 
-mod attempt_table;
-mod builds;
-mod chunk;
-mod count;
-mod glance;
-mod groups;
-mod interner;
-mod labels;
-mod level;
-mod listing;
-mod mixed;
-mod need_shifts;
-mod need_to_request;
+mod attempts;
+mod counting;
 mod prices;
 mod question;
 mod ref_class;
-mod regressions;
 mod report;
-mod row;
-mod row_filter;
-mod steps;
+mod shifts;
 #[cfg(test)]
 mod tests;
-mod totals;
-mod variation;
 mod workloads;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use attempt_table::AttemptTable;
-pub use groups::Group;
-pub use listing::{AttemptPage, ListCursor, PageBuilder};
-pub use mixed::MixedNeed;
-use need_shifts::NeedShifts;
+use attempts::attempt_table::AttemptTable;
+pub use attempts::listing::{AttemptPage, ListCursor, PageBuilder};
+pub use counting::groups::Group;
+use counting::row_filter::RowFilter;
+pub use counting::steps::TimeStep;
+pub use counting::totals::{Retries, StatsTotals};
 pub use plimsoll_proto::v1::{AttemptOrder, GroupBy};
 pub use prices::{PoolPrices, Price, Prices};
 pub use question::{Filter, Question};
 pub use ref_class::RefClasses;
-pub use regressions::Regression;
 pub use report::{Coverage, Report};
-use row_filter::RowFilter;
-pub use steps::TimeStep;
-pub use totals::{Retries, StatsTotals};
-pub use variation::PackageVariation;
+pub use shifts::mixed::MixedNeed;
+use shifts::need_shifts::NeedShifts;
+pub use shifts::regressions::Regression;
+pub use shifts::variation::PackageVariation;
 pub use workloads::{MAX_WORKLOADS, WorkloadQuestion, Workloads};
 
 use crate::domain::{AttemptBrief, AttemptId, RetryStatus, StatsFields};

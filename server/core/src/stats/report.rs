@@ -7,17 +7,17 @@ use std::{
 
 use super::{
     Filter, Question, Stats,
-    attempt_table::{AttemptTable, RowsSnapshot},
-    count::Aggregation,
-    groups::{Group, Groups},
-    mixed::MixedNeed,
+    attempts::attempt_table::{AttemptTable, RowsSnapshot},
+    attempts::row::AttemptRow,
+    counting::count::Aggregation,
+    counting::groups::{Group, Groups},
+    counting::row_filter::RowFilter,
+    counting::steps::TimeStep,
+    counting::totals::StatsTotals,
     prices::{PoolPrices, Price},
-    regressions::Regression,
-    row::AttemptRow,
-    row_filter::RowFilter,
-    steps::TimeStep,
-    totals::StatsTotals,
-    variation::PackageVariation,
+    shifts::mixed::MixedNeed,
+    shifts::regressions::Regression,
+    shifts::variation::PackageVariation,
 };
 use crate::domain::FieldViolation;
 

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use super::{
     Coverage, Filter, PoolPrices, Stats,
-    attempt_table::RowsSnapshot,
+    attempts::attempt_table::RowsSnapshot,
+    attempts::row::AttemptRow,
+    counting::row_filter::RowFilter,
     prices::Price,
     report::{answer_currency, prices_by_pool},
-    row::AttemptRow,
-    row_filter::RowFilter,
 };
 use crate::{
     domain::{Hints, Key},

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::interner::Interner;
+use crate::stats::attempts::interner::Interner;
 
 /// Most label names that are counted; each takes two bytes for each attempt.
-pub(super) const MAX_NAMES: usize = 16;
+pub(in crate::stats) const MAX_NAMES: usize = 16;
 /// Most different values of one label.
 const MAX_VALUES: usize = 32_768;
 /// Most different values of all labels together: about 12 MB.
@@ -15,11 +15,11 @@ const MAX_VALUES_TOTAL: usize = 131_072;
 const UNTRUSTED_PART: usize = 2;
 
 /// A label of an attempt: number of the name, and number of the value.
-pub(super) type Label = (u8, u16);
+pub(in crate::stats) type Label = (u8, u16);
 
 /// The labels of all attempts.
 #[derive(Debug, Default)]
-pub(super) struct LabelTable {
+pub(in crate::stats) struct LabelTable {
     names: Vec<(Arc<str>, Interner)>,
     /// Whether a label name did not fit so far.
     overflowed: bool,
@@ -27,7 +27,11 @@ pub(super) struct LabelTable {
 
 impl LabelTable {
     /// The labels of an attempt as numbers; counts one more use of each.
-    pub(super) fn acquire(&mut self, labels: &BTreeMap<String, String>, untrusted: bool) -> Vec<Label> {
+    pub(in crate::stats) fn acquire(
+        &mut self,
+        labels: &BTreeMap<String, String>,
+        untrusted: bool,
+    ) -> Vec<Label> {
         let share = if untrusted { UNTRUSTED_PART } else { 1 };
         let mut held = Vec::new();
         for (name, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
@@ -56,7 +60,7 @@ impl LabelTable {
     }
 
     /// Counts one use fewer of these labels.
-    pub(super) fn release(&mut self, labels: &[Label]) {
+    pub(in crate::stats) fn release(&mut self, labels: &[Label]) {
         for (label, value) in labels {
             if let Some((_, values)) = self.names.get_mut(usize::from(*label)) {
                 values.release(*value);
@@ -65,17 +69,17 @@ impl LabelTable {
     }
 
     /// The number of a label name, if it is counted.
-    pub(super) fn find(&self, name: &str) -> Option<u8> {
+    pub(in crate::stats) fn find(&self, name: &str) -> Option<u8> {
         let place = self.names.iter().position(|(known, _)| &**known == name)?;
         u8::try_from(place).ok()
     }
 
-    pub(super) fn values(&self, label: u8) -> Option<&Interner> {
+    pub(in crate::stats) fn values(&self, label: u8) -> Option<&Interner> {
         self.names.get(usize::from(label)).map(|(_, values)| values)
     }
 
     /// Whether a label name did not fit so far.
-    pub(super) fn overflowed(&self) -> bool {
+    pub(in crate::stats) fn overflowed(&self) -> bool {
         self.overflowed
     }
 }
@@ -107,7 +111,7 @@ mod tests {
         for n in 0..MAX_VALUES / 2 + 10 {
             value(n, true);
         }
-        assert_eq!(value(MAX_VALUES, true), super::super::interner::OTHERS);
-        assert_ne!(value(MAX_VALUES, false), super::super::interner::OTHERS);
+        assert_eq!(value(MAX_VALUES, true), crate::stats::attempts::interner::OTHERS);
+        assert_ne!(value(MAX_VALUES, false), crate::stats::attempts::interner::OTHERS);
     }
 }

@@ -1,37 +1,37 @@
 //! Reads the rows once, and computes totals, groups, time steps, and how much needs vary.
 
-use super::{
-    attempt_table::RowsSnapshot,
-    chunk::Chunk,
-    groups::{GROUPS_AT_ONCE, Group, Groups},
-    prices::Price,
-    row::AttemptRow,
-    row_filter::RowFilter,
-    steps::{TimeStep, TimeSteps},
-    totals::StatsTotals,
-    variation::{BuildNeeds, PackageVariation},
-};
 use crate::domain::FieldViolation;
+use crate::stats::{
+    attempts::attempt_table::RowsSnapshot,
+    attempts::chunk::Chunk,
+    attempts::row::AttemptRow,
+    counting::groups::{GROUPS_AT_ONCE, Group, Groups},
+    counting::row_filter::RowFilter,
+    counting::steps::{TimeStep, TimeSteps},
+    counting::totals::StatsTotals,
+    prices::Price,
+    shifts::variation::{BuildNeeds, PackageVariation},
+};
 use plimsoll_proto::limits;
 
 /// What to compute from which rows: input of one pass over the rows.
 #[derive(Debug)]
-pub(super) struct Aggregation {
-    pub(super) rows: RowsSnapshot,
-    pub(super) row_filter: RowFilter,
-    pub(super) groups: Groups,
+pub(in crate::stats) struct Aggregation {
+    pub(in crate::stats) rows: RowsSnapshot,
+    pub(in crate::stats) row_filter: RowFilter,
+    pub(in crate::stats) groups: Groups,
     /// Price in each pool, by the pool's number; the last one is for all other pools.
-    pub(super) prices: Vec<Price>,
-    pub(super) step_ms: u64,
+    pub(in crate::stats) prices: Vec<Price>,
+    pub(in crate::stats) step_ms: u64,
 }
 
 /// Sums over the rows, in total and by group and time step: result of one pass over the rows.
 #[derive(Debug)]
-pub(super) struct Aggregates {
-    pub(super) totals: StatsTotals,
-    pub(super) groups: Vec<Group>,
-    pub(super) steps: Vec<TimeStep>,
-    pub(super) variable: Vec<PackageVariation>,
+pub(in crate::stats) struct Aggregates {
+    pub(in crate::stats) totals: StatsTotals,
+    pub(in crate::stats) groups: Vec<Group>,
+    pub(in crate::stats) steps: Vec<TimeStep>,
+    pub(in crate::stats) variable: Vec<PackageVariation>,
 }
 
 /// Sums of the groups while rows are read.
@@ -44,7 +44,7 @@ struct GroupSums {
 impl Aggregation {
     /// Computes the sums over the rows.
     /// Errors: there would be too many time steps.
-    pub(super) fn count(&self, most_variable: usize) -> Result<Aggregates, FieldViolation> {
+    pub(in crate::stats) fn count(&self, most_variable: usize) -> Result<Aggregates, FieldViolation> {
         let mut steps = TimeSteps::new(self.step_ms);
         let mut needs = BuildNeeds::of(self.rows.builds.len());
         let mut sums = self.sums();

@@ -1,6 +1,6 @@
 //! Finds builds with several groups of need: one size for all of them wastes memory for most. Pure.
 
-use super::regressions::ProvenNeed;
+use crate::stats::shifts::regressions::ProvenNeed;
 use crate::{
     domain::{Key, NeedGroup, NeedGroups, Outcome},
     predict::groups,
@@ -24,7 +24,7 @@ pub struct MixedNeed {
 
 /// The groups of need in one line of builds (oldest attempt first); `None` if there is one group, or if predictions distinguish them
 /// already.
-pub(super) fn mixed_need(line: &[ProvenNeed<'_>]) -> Option<MixedNeed> {
+pub(in crate::stats) fn mixed_need(line: &[ProvenNeed<'_>]) -> Option<MixedNeed> {
     let teaches = |(brief, _): &&ProvenNeed<'_>| brief.outcome == Outcome::Succeeded && !brief.untrusted;
     let needs: Vec<groups::LogNeed<'_>> =
         line.iter().filter(teaches).map(|(brief, need)| (need.as_f64().max(1.0).log2(), *brief)).collect();

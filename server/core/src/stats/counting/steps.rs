@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use plimsoll_proto::limits;
 
-use super::{prices::Price, row::AttemptRow, totals::StatsTotals};
 use crate::domain::FieldViolation;
+use crate::stats::{attempts::row::AttemptRow, counting::totals::StatsTotals, prices::Price};
 
 /// Sums over the attempts that ended within one time step.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,7 +18,7 @@ pub struct TimeStep {
 
 /// The time steps of an answer while rows are read.
 #[derive(Debug)]
-pub(super) struct TimeSteps {
+pub(in crate::stats) struct TimeSteps {
     width_ms: u64,
     /// Width of a step in seconds, if it is a whole number of seconds.
     width: Option<u32>,
@@ -32,7 +32,7 @@ pub(super) struct TimeSteps {
 
 impl TimeSteps {
     /// Creates steps of this width; no steps if it is 0.
-    pub(super) fn new(width_ms: u64) -> Self {
+    pub(in crate::stats) fn new(width_ms: u64) -> Self {
         let width = width_ms.is_multiple_of(1000).then(|| u32::try_from(width_ms / 1000).ok()).flatten();
         Self {
             width_ms,
@@ -45,13 +45,18 @@ impl TimeSteps {
     }
 
     /// Whether no steps were requested.
-    pub(super) fn is_nothing(&self) -> bool {
+    pub(in crate::stats) fn is_nothing(&self) -> bool {
         self.width_ms == 0
     }
 
     /// Adds a row to its step.
     /// Errors: there are more steps than an answer may have.
-    pub(super) fn add(&mut self, row: &AttemptRow, error: f32, price: Price) -> Result<(), FieldViolation> {
+    pub(in crate::stats) fn add(
+        &mut self,
+        row: &AttemptRow,
+        error: f32,
+        price: Price,
+    ) -> Result<(), FieldViolation> {
         let (from, to, place) = self.last;
         let place = if (from..to).contains(&row.ended) { place } else { self.step_index(row)? };
         if let Some(sums) = self.sums.get_mut(place) {
@@ -88,14 +93,14 @@ impl TimeSteps {
     }
 
     /// Sums over all steps.
-    pub(super) fn total(&self) -> StatsTotals {
+    pub(in crate::stats) fn total(&self) -> StatsTotals {
         let mut total = StatsTotals::default();
         self.sums.iter().for_each(|sums| total.merge(sums));
         total
     }
 
     /// All steps from the first to the last, including empty ones.
-    pub(super) fn without_gaps(self) -> Vec<TimeStep> {
+    pub(in crate::stats) fn without_gaps(self) -> Vec<TimeStep> {
         let Some((first, last)) = self.span else { return Vec::new() };
         let totals =
             |step: u64| self.step_indexes.get(&step).and_then(|place| self.sums.get(*place)).cloned();

@@ -8,14 +8,14 @@ use crate::domain::Millis;
 /// A maximum that may be a lower bound.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct CensoredMax {
-    pub(super) value: f32,
+    pub(in crate::stats) value: f32,
     /// Whether memory stopped the attempt with the maximum.
     pub is_lower: bool,
 }
 
 impl CensoredMax {
     /// Takes the larger of both maximums. If both are equal, the lower bound is taken, because it proves that more is needed.
-    pub(super) fn merge(&mut self, other: Self) {
+    pub(in crate::stats) fn merge(&mut self, other: Self) {
         match other.value.total_cmp(&self.value) {
             Ordering::Greater => *self = other,
             Ordering::Equal => self.is_lower |= other.is_lower && other.value > 0.0,
@@ -41,7 +41,7 @@ pub struct NeedToRequest {
 
 impl NeedToRequest {
     /// Adds the ratio of one attempt.
-    pub(super) fn add(&mut self, ratio: f32, is_lower: bool) {
+    pub(in crate::stats) fn add(&mut self, ratio: f32, is_lower: bool) {
         self.merge(&Self {
             sum: f64::from(ratio),
             attempts: 1,
@@ -51,7 +51,7 @@ impl NeedToRequest {
         });
     }
 
-    pub(super) fn merge(&mut self, other: &Self) {
+    pub(in crate::stats) fn merge(&mut self, other: &Self) {
         self.sum += other.sum;
         self.attempts += other.attempts;
         self.highest_ratio.merge(other.highest_ratio);

@@ -10,13 +10,13 @@ use crate::domain::float;
 
 /// A change of the level of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct LevelChange {
-    pub(super) kind: ChangeKind,
+pub(in crate::stats) struct LevelChange {
+    pub(in crate::stats) kind: ChangeKind,
     /// Index of the first value on the new level; 0 for a drift, which has no such value.
-    pub(super) at: usize,
+    pub(in crate::stats) at: usize,
     /// Levels before and after the change, as logarithms to base 2.
-    pub(super) before: f64,
-    pub(super) now: f64,
+    pub(in crate::stats) before: f64,
+    pub(in crate::stats) now: f64,
 }
 
 /// Fewest values before a step: with fewer, their usual range is not known.
@@ -37,7 +37,7 @@ const STRAY_SHARE: f64 = 0.15;
 const FEWEST_FOR_DRIFT: usize = 12;
 
 /// The last change of level in `values` (logarithms to base 2, oldest first), if the newest values are still on the new level.
-pub(super) fn last_change(values: &[f64]) -> Option<LevelChange> {
+pub(in crate::stats) fn last_change(values: &[f64]) -> Option<LevelChange> {
     let mut starts = vec![0];
     let mut at = FEWEST_BEFORE;
     while at + LEVEL_VALUES <= values.len() {

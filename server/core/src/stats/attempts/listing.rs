@@ -10,9 +10,9 @@ use crate::domain::{AttemptBrief, AttemptId};
 
 /// Lowest and highest rank that an attempt can have: its row has rounded numbers.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RankBounds {
-    pub(super) lowest_rank: u64,
-    pub(super) highest_rank: u64,
+pub(in crate::stats) struct RankBounds {
+    pub(in crate::stats) lowest_rank: u64,
+    pub(in crate::stats) highest_rank: u64,
 }
 
 /// Candidates are reduced to one page once there are this many pages of them. So the cost for each candidate is constant, whatever the
@@ -35,7 +35,7 @@ pub struct ListCursor {
 }
 
 /// The rank of an attempt in a list in this order.
-pub(super) fn rank(order: AttemptOrder, brief: &AttemptBrief) -> u64 {
+pub(in crate::stats) fn rank(order: AttemptOrder, brief: &AttemptBrief) -> u64 {
     match order {
         AttemptOrder::Unspecified => brief.ended_unix_ms(),
         AttemptOrder::Oldest => u64::MAX - brief.ended_unix_ms(),
@@ -81,12 +81,12 @@ impl PageBuilder {
         Self { order, size, after, worst: None, candidates: Vec::new() }
     }
 
-    pub(super) fn order(&self) -> AttemptOrder {
+    pub(in crate::stats) fn order(&self) -> AttemptOrder {
         self.order
     }
 
     /// Whether an attempt with a rank in this range may be on the page.
-    pub(super) fn may_take(&self, ranks: RankBounds) -> bool {
+    pub(in crate::stats) fn may_take(&self, ranks: RankBounds) -> bool {
         self.worst.is_none_or(|(worst, _)| ranks.highest_rank >= worst)
             && self.after.as_ref().is_none_or(|after| ranks.lowest_rank <= after.rank)
     }

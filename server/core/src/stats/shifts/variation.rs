@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::{
-    builds::BuildIdentity,
-    row::{AttemptRow, RowFlag},
-};
 use crate::domain::{Bytes, Millis};
+use crate::stats::{
+    attempts::builds::BuildIdentity,
+    attempts::row::{AttemptRow, RowFlag},
+};
 
 /// Fewest attempts of a build for which a deviation is computed.
 const FEWEST_ATTEMPTS: u32 = 3;
@@ -28,7 +28,7 @@ pub struct PackageVariation {
 
 /// Mean and variance of the need, for each build.
 #[derive(Debug)]
-pub(super) struct BuildNeeds(Vec<NeedMoments>);
+pub(in crate::stats) struct BuildNeeds(Vec<NeedMoments>);
 
 #[derive(Debug, Clone, Copy)]
 struct NeedMoments {
@@ -42,13 +42,13 @@ struct NeedMoments {
 
 impl BuildNeeds {
     /// Starts without attempts, for `builds` builds.
-    pub(super) fn of(builds: usize) -> Self {
+    pub(in crate::stats) fn of(builds: usize) -> Self {
         let nothing = NeedMoments { attempts: 0, min: f32::INFINITY, max: 0.0, mean: 0.0, squares: 0.0 };
         Self(vec![nothing; builds])
     }
 
     /// Adds an attempt, unless its need shows nothing: because the attempt was cut short, or because its work was done already.
-    pub(super) fn add(&mut self, row: &AttemptRow) {
+    pub(in crate::stats) fn add(&mut self, row: &AttemptRow) {
         if !row.succeeded() || row.need <= 0.0 || row.has_flag(RowFlag::Unneeded) {
             return;
         }
@@ -65,7 +65,11 @@ impl BuildNeeds {
     }
 
     /// The packages that vary most, at most `most`.
-    pub(super) fn most_variable(&self, builds: &[BuildIdentity], most: usize) -> Vec<PackageVariation> {
+    pub(in crate::stats) fn most_variable(
+        &self,
+        builds: &[BuildIdentity],
+        most: usize,
+    ) -> Vec<PackageVariation> {
         let mut packages: HashMap<&str, (u64, f64, f32, f32)> = HashMap::new();
         for (need, build) in self.0.iter().zip(builds).filter(|(need, _)| need.attempts >= FEWEST_ATTEMPTS) {
             let deviation = (need.squares / f64::from(need.attempts - 1)).sqrt();

@@ -1,17 +1,17 @@
 //! A filter converted to the numbers that rows contain, so that testing a row takes a few nanoseconds.
 
-use super::{
+use crate::stats::{
     Settings,
-    attempt_table::{AttemptTable, RowsSnapshot},
-    chunk::Chunk,
-    interner::{Interner, OTHERS_NAME},
-    labels::{Label, MAX_NAMES},
+    attempts::attempt_table::{AttemptTable, RowsSnapshot},
+    attempts::chunk::Chunk,
+    attempts::interner::{Interner, OTHERS_NAME},
+    attempts::labels::{Label, MAX_NAMES},
+    attempts::row::AttemptRow,
     question::Filter,
-    row::AttemptRow,
 };
 
 #[derive(Debug)]
-pub(super) struct RowFilter {
+pub(in crate::stats) struct RowFilter {
     /// Whether each build matches, by the number of the build; `None` if all builds match.
     builds: Option<Vec<bool>>,
     /// The original filter: it decides for the first and the last second of the time range, because rows have whole seconds.
@@ -26,7 +26,7 @@ pub(super) struct RowFilter {
 
 /// The part of a filter that is about pool, owner, class of ref and labels.
 #[derive(Debug, Default)]
-pub(super) struct DimensionFilter {
+pub(in crate::stats) struct DimensionFilter {
     owner: Option<u16>,
     pool: Option<u16>,
     ref_class: Option<u8>,
@@ -41,7 +41,7 @@ struct EndRange {
 
 impl RowFilter {
     /// Converts a filter for `rows`. Adds a note if the filter names something unknown.
-    pub(super) fn new(
+    pub(in crate::stats) fn new(
         filter: &Filter,
         table: &AttemptTable,
         rows: &RowsSnapshot,
@@ -70,13 +70,13 @@ impl RowFilter {
     }
 
     /// Whether a row of the chunk may match.
-    pub(super) fn may_take(&self, chunk: &Chunk) -> bool {
+    pub(in crate::stats) fn may_take(&self, chunk: &Chunk) -> bool {
         let within = |(first, last)| last >= self.seconds.from && first <= self.seconds.to_second;
         !self.matches_nothing && chunk.end_range().is_some_and(within)
     }
 
     /// Whether a row matches.
-    pub(super) fn takes(&self, chunk: &Chunk, index: usize, row: &AttemptRow) -> bool {
+    pub(in crate::stats) fn takes(&self, chunk: &Chunk, index: usize, row: &AttemptRow) -> bool {
         self.takes_build(row.build)
             && self.takes_time(row)
             && self.takes_end(row)
@@ -106,12 +106,12 @@ impl RowFilter {
     }
 
     /// Whether no row can match, in any pool.
-    pub(super) fn is_closed(&self) -> bool {
+    pub(in crate::stats) fn is_closed(&self) -> bool {
         self.matches_nothing
     }
 
     /// The part of the filter that is about pool, owner, class of ref and labels.
-    pub(super) fn place(&self) -> &DimensionFilter {
+    pub(in crate::stats) fn place(&self) -> &DimensionFilter {
         &self.dimension_filter
     }
 }
@@ -153,7 +153,13 @@ impl DimensionFilter {
     }
 
     /// Whether these values match. `value` returns the number of a label's value.
-    pub(super) fn takes(&self, owner: u16, pool: u16, ref_class: u8, value: impl Fn(u8) -> u16) -> bool {
+    pub(in crate::stats) fn takes(
+        &self,
+        owner: u16,
+        pool: u16,
+        ref_class: u8,
+        value: impl Fn(u8) -> u16,
+    ) -> bool {
         self.owner.is_none_or(|asked| asked == owner)
             && self.pool.is_none_or(|asked| asked == pool)
             && self.ref_class.is_none_or(|asked| asked == ref_class)
@@ -162,7 +168,7 @@ impl DimensionFilter {
 }
 
 /// The number of a text; `None` if no attempt has it. Adds a note if some attempts with it may be counted as
-/// [`OTHERS`](super::interner::OTHERS).
+/// [`OTHERS`](crate::stats::attempts::interner::OTHERS).
 fn find(what: &str, names: &Interner, text: &str, notes: &mut Vec<String>) -> Option<u16> {
     let code = names.find(text);
     if code.is_none() && names.overflowed() {

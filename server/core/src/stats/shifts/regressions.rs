@@ -7,11 +7,11 @@ use std::fmt::Write as _;
 
 use plimsoll_proto::v1::ChangeKind;
 
-use super::level::{self, LevelChange};
 use crate::domain::{AttemptBrief, AttemptId, Bytes, Key};
+use crate::stats::shifts::level::{self, LevelChange};
 
 /// Number of attempts that are checked in each line of builds, the newest ones.
-pub(super) const WINDOW_ATTEMPTS: usize = 64;
+pub(in crate::stats) const WINDOW_ATTEMPTS: usize = 64;
 /// Least shift in bytes that is reported, whatever its factor: the default memory floor.
 const MIN_SHIFT: Bytes = Bytes(64 << 20);
 
@@ -43,10 +43,10 @@ pub struct Regression {
 }
 
 /// An attempt of the history, and the need that it proves.
-pub(super) type ProvenNeed<'a> = (&'a AttemptBrief, Bytes);
+pub(in crate::stats) type ProvenNeed<'a> = (&'a AttemptBrief, Bytes);
 
 /// The shift in a series of attempts, oldest first; `None` if there is none.
-pub(super) fn regression(row: &[ProvenNeed<'_>]) -> Option<Regression> {
+pub(in crate::stats) fn regression(row: &[ProvenNeed<'_>]) -> Option<Regression> {
     let needs: Vec<f64> = row.iter().map(|(_, need)| need.as_f64().max(1.0).log2()).collect();
     let LevelChange { kind, at, before, now } = level::last_change(&needs)?;
     let (first, _) = row.get(at)?;

@@ -8,16 +8,16 @@ use std::{
 
 use foldhash::fast::RandomState;
 
-use super::{
-    attempt_table::RowsSnapshot,
-    interner::NONE,
-    labels::{Label, MAX_NAMES},
-    mixed::{self, MixedNeed},
-    question::Filter,
-    regressions::{self, ProvenNeed, Regression, WINDOW_ATTEMPTS},
-    row_filter::DimensionFilter,
-};
 use crate::domain::AttemptBrief;
+use crate::stats::{
+    attempts::attempt_table::RowsSnapshot,
+    attempts::interner::NONE,
+    attempts::labels::{Label, MAX_NAMES},
+    counting::row_filter::DimensionFilter,
+    question::Filter,
+    shifts::mixed::{self, MixedNeed},
+    shifts::regressions::{self, ProvenNeed, Regression, WINDOW_ATTEMPTS},
+};
 
 /// Most series of builds (attempts with one key, in order of time) checked in one pass over all rows: the positions of their rows take
 /// some MB.
@@ -25,7 +25,7 @@ const SERIES_AT_ONCE: usize = 4096;
 
 /// What was found in each series of builds.
 #[derive(Debug, Default)]
-pub(super) struct NeedShifts(HashMap<u32, SeriesFindings>);
+pub(in crate::stats) struct NeedShifts(HashMap<u32, SeriesFindings>);
 
 /// What was found in one series of builds.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ type RowPosition = (u32, Reverse<u32>, usize, usize);
 
 impl NeedShifts {
     /// Computes the findings of the lines of builds in `changed` again.
-    pub(super) fn update(&mut self, rows: &RowsSnapshot, changed: HashSet<u32, RandomState>) {
+    pub(in crate::stats) fn update(&mut self, rows: &RowsSnapshot, changed: HashSet<u32, RandomState>) {
         let mut changed: Vec<u32> = changed.into_iter().collect();
         changed.sort_unstable();
         for lines in changed.chunks(SERIES_AT_ONCE) {
@@ -88,7 +88,7 @@ impl NeedShifts {
 
     /// Shifts of need, the most expensive first, at most `most`. The filter's time range applies to the attempt with which a shift began;
     /// the level before it is computed from all attempts. Outcome and cause in the filter are ignored.
-    pub(super) fn regressions(
+    pub(in crate::stats) fn regressions(
         &self,
         filter: &Filter,
         place: &DimensionFilter,
@@ -107,7 +107,12 @@ impl NeedShifts {
     }
 
     /// Builds with several groups of need, the most expensive first, at most `most`. The filter must match the newest attempt of the build.
-    pub(super) fn mixed(&self, filter: &Filter, place: &DimensionFilter, most: usize) -> Vec<MixedNeed> {
+    pub(in crate::stats) fn mixed(
+        &self,
+        filter: &Filter,
+        place: &DimensionFilter,
+        most: usize,
+    ) -> Vec<MixedNeed> {
         let asked = |found: &&PlacedFinding<MixedNeed>| {
             filter.takes_time(found.finding.ended_unix_ms)
                 && filter.takes_key(&found.finding.key)

@@ -5,20 +5,20 @@ use std::{cmp::Ordering, collections::HashMap, sync::Arc};
 use foldhash::fast::RandomState;
 use plimsoll_proto::{limits, v1::GroupBy};
 
-use super::{
-    Settings,
-    attempt_table::{AttemptTable, RowsSnapshot},
-    chunk::Chunk,
-    interner::{NONE, OTHERS, OTHERS_NAME},
-    labels::MAX_NAMES,
-    row::AttemptRow,
-    totals::StatsTotals,
-};
 use crate::domain::{Cause, Key};
+use crate::stats::{
+    Settings,
+    attempts::attempt_table::{AttemptTable, RowsSnapshot},
+    attempts::chunk::Chunk,
+    attempts::interner::{NONE, OTHERS, OTHERS_NAME},
+    attempts::labels::MAX_NAMES,
+    attempts::row::AttemptRow,
+    counting::totals::StatsTotals,
+};
 
 /// Most groups for which all sums are kept while rows are read: about 4 MB. With more groups, a first pass over the rows sums only their
 /// waste, and a second one all values of the most wasteful.
-pub(super) const GROUPS_AT_ONCE: usize = 8192;
+pub(in crate::stats) const GROUPS_AT_ONCE: usize = 8192;
 
 /// A group of attempts with its sums.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,7 +31,7 @@ pub struct Group {
 
 /// How rows are grouped.
 #[derive(Debug)]
-pub(super) struct Groups {
+pub(in crate::stats) struct Groups {
     column: GroupColumn,
     group_names: Vec<Arc<str>>,
 }
@@ -52,7 +52,7 @@ enum GroupColumn {
 
 impl Groups {
     /// Assigns the rows to groups. Adds a note if the label is unknown or some values are not counted apart.
-    pub(super) fn new(
+    pub(in crate::stats) fn new(
         (by, label): (GroupBy, &str),
         table: &AttemptTable,
         rows: &RowsSnapshot,
@@ -88,16 +88,16 @@ impl Groups {
     }
 
     /// Whether the rows are not grouped.
-    pub(super) fn is_nothing(&self) -> bool {
+    pub(in crate::stats) fn is_nothing(&self) -> bool {
         matches!(self.column, GroupColumn::Nothing)
     }
 
     /// Number of possible groups; the last one is for all values without a group of their own.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::stats) fn len(&self) -> usize {
         self.group_names.len()
     }
 
-    pub(super) fn group_of(&self, chunk: &Chunk, index: usize, row: &AttemptRow) -> usize {
+    pub(in crate::stats) fn group_of(&self, chunk: &Chunk, index: usize, row: &AttemptRow) -> usize {
         let others = self.group_names.len() - 1;
         let code = |code: u16| if code == OTHERS { others } else { usize::from(code) };
         match &self.column {
@@ -118,7 +118,7 @@ impl Groups {
 
     /// The groups with the largest waste first, at most as many as an answer may have. If there is no waste, for example because no attempt
     /// has a request, the groups with the largest use come first.
-    pub(super) fn largest_waste_first(&self, sums: Vec<(usize, StatsTotals)>) -> Vec<Group> {
+    pub(in crate::stats) fn largest_waste_first(&self, sums: Vec<(usize, StatsTotals)>) -> Vec<Group> {
         let others = self.group_names.len() - 1;
         let mut rest = StatsTotals::default();
         let mut groups = Vec::new();

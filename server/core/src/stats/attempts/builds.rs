@@ -13,16 +13,16 @@ use crate::domain::{AttemptBrief, Key};
 
 /// A build: the fields of the key that distinguish it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct BuildIdentity {
-    pub(super) key: Arc<Key>,
-    pub(super) jobs: u16,
+pub(in crate::stats) struct BuildIdentity {
+    pub(in crate::stats) key: Arc<Key>,
+    pub(in crate::stats) jobs: u16,
     /// Number of the build's line: builds that differ only in version, compiler and stack are in one line.
-    pub(super) line: u32,
+    pub(in crate::stats) line: u32,
 }
 
 /// All builds with attempts, by number.
 #[derive(Debug, Default)]
-pub(super) struct Builds {
+pub(in crate::stats) struct Builds {
     by_number: Arc<Vec<BuildIdentity>>,
     /// Number of attempts of each build.
     rows: Vec<u32>,
@@ -49,7 +49,7 @@ struct LineIndex {
 
 impl Builds {
     /// The number of an attempt's build; counts one more attempt of that build.
-    pub(super) fn acquire(&mut self, brief: &AttemptBrief) -> u32 {
+    pub(in crate::stats) fn acquire(&mut self, brief: &AttemptBrief) -> u32 {
         let guess = Arc::as_ptr(&brief.key).addr() / align_of::<Key>() % GUESS_ENTRIES;
         let number = self.guessed_build(guess, brief).unwrap_or_else(|| {
             let name = (Arc::clone(&brief.key), brief.jobs);
@@ -91,7 +91,7 @@ impl Builds {
     }
 
     /// Counts one attempt fewer of this build.
-    pub(super) fn release(&mut self, number: u32) {
+    pub(in crate::stats) fn release(&mut self, number: u32) {
         let Some(rows) = slot_mut(&mut self.rows, number) else { return };
         *rows = rows.saturating_sub(1);
         if *rows > 0 {
@@ -106,12 +106,12 @@ impl Builds {
     }
 
     /// All builds at this moment, for a query.
-    pub(super) fn all(&self) -> Arc<Vec<BuildIdentity>> {
+    pub(in crate::stats) fn all(&self) -> Arc<Vec<BuildIdentity>> {
         Arc::clone(&self.by_number)
     }
 
     /// Number of the line that a build is in: the line of builds that differ only in version, compiler and stack.
-    pub(super) fn line(&self, number: u32) -> u32 {
+    pub(in crate::stats) fn line(&self, number: u32) -> u32 {
         usize::try_from(number).ok().and_then(|at| self.by_number.get(at)).map_or(0, |build| build.line)
     }
 }

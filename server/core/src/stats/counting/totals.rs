@@ -1,11 +1,11 @@
 //! Sums over a set of attempts.
 
-use super::{
-    need_to_request::{CensoredMax, NeedToRequest},
-    prices::Price,
-    row::{AttemptRow, RetryMark, RowFlag},
-};
 use crate::domain::{Bytes, Cause, RequestUsage};
+use crate::stats::{
+    attempts::row::{AttemptRow, RetryMark, RowFlag},
+    counting::need_to_request::{CensoredMax, NeedToRequest},
+    prices::Price,
+};
 
 /// Sums over a set of attempts.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -120,7 +120,7 @@ pub struct ShadowTotals {
 
 impl StatsTotals {
     /// Adds one attempt with its prediction error, at its pool's price.
-    pub(super) fn add(&mut self, row: &AttemptRow, error: f32, price: Price) {
+    pub(in crate::stats) fn add(&mut self, row: &AttemptRow, error: f32, price: Price) {
         self.attempts += 1;
         count(&mut self.outcomes, row.outcome());
         self.canceled = self.canceled.saturating_add(u32::from(row.is_canceled()));

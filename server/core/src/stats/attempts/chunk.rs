@@ -1,20 +1,20 @@
 //! A block of rows. It is copied as a whole if one of its rows changes while a query reads them.
 
-use super::{
-    interner::NONE,
-    labels::Label,
-    row::{AttemptRow, RetryMark, RowFlag},
-};
 use crate::domain::AttemptBrief;
+use crate::stats::{
+    attempts::interner::NONE,
+    attempts::labels::Label,
+    attempts::row::{AttemptRow, RetryMark, RowFlag},
+};
 
 /// Most rows of one chunk: copying that many takes a fraction of a millisecond.
-pub(super) const ROWS_PER_CHUNK: usize = 2048;
+pub(in crate::stats) const ROWS_PER_CHUNK: usize = 2048;
 
 /// A block of rows, in no particular order.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Chunk {
+pub(in crate::stats) struct Chunk {
     rows: Vec<AttemptRow>,
-    /// Prediction error of each row ([`super::row::error_of`]); empty while all of them are NaN.
+    /// Prediction error of each row ([`crate::stats::attempts::row::error_of`]); empty while all of them are NaN.
     errors: Vec<f32>,
     /// The values of each label that any row has.
     labels: Vec<LabelColumn>,
@@ -31,39 +31,39 @@ struct LabelColumn {
 
 /// A row with its prediction error and its labels.
 #[derive(Debug, Clone)]
-pub(super) struct FullRow {
-    pub(super) row: AttemptRow,
-    pub(super) error: f32,
-    pub(super) labels: Vec<Label>,
+pub(in crate::stats) struct FullRow {
+    pub(in crate::stats) row: AttemptRow,
+    pub(in crate::stats) error: f32,
+    pub(in crate::stats) labels: Vec<Label>,
 }
 
 impl Chunk {
-    pub(super) fn rows(&self) -> &[AttemptRow] {
+    pub(in crate::stats) fn rows(&self) -> &[AttemptRow] {
         &self.rows
     }
 
-    pub(super) fn is_full(&self) -> bool {
+    pub(in crate::stats) fn is_full(&self) -> bool {
         self.rows.len() >= ROWS_PER_CHUNK
     }
 
     /// Earliest and latest end, seconds since 1970; `None` without rows.
-    pub(super) fn end_range(&self) -> Option<(u32, u32)> {
+    pub(in crate::stats) fn end_range(&self) -> Option<(u32, u32)> {
         self.ended
     }
 
     /// The prediction error of a row; NaN if it is unknown.
-    pub(super) fn error(&self, index: usize) -> f32 {
+    pub(in crate::stats) fn error(&self, index: usize) -> f32 {
         self.errors.get(index).copied().unwrap_or(f32::NAN)
     }
 
     /// The value of a label in a row; [`NONE`] if the row lacks the label.
-    pub(super) fn label(&self, label: u8, index: usize) -> u16 {
+    pub(in crate::stats) fn label(&self, label: u8, index: usize) -> u16 {
         let column = self.labels.iter().find(|column| column.label == label);
         column.and_then(|column| column.values.get(index)).copied().unwrap_or(NONE)
     }
 
     /// Adds a row.
-    pub(super) fn push(&mut self, whole: FullRow) {
+    pub(in crate::stats) fn push(&mut self, whole: FullRow) {
         let FullRow { row, error, labels } = whole;
         if self.rows.capacity() == 0 {
             self.rows.reserve_exact(ROWS_PER_CHUNK);
@@ -92,7 +92,7 @@ impl Chunk {
     }
 
     /// Removes a row; the last row moves to its index.
-    pub(super) fn take(&mut self, index: usize) -> Option<FullRow> {
+    pub(in crate::stats) fn take(&mut self, index: usize) -> Option<FullRow> {
         if index >= self.rows.len() {
             return None;
         }
@@ -113,7 +113,7 @@ impl Chunk {
     }
 
     /// Index of the row of an attempt. Attempts are compared by pointer, because each has one allocation.
-    pub(super) fn find(&self, brief: &AttemptBrief) -> Option<usize> {
+    pub(in crate::stats) fn find(&self, brief: &AttemptBrief) -> Option<usize> {
         let ended = u32::try_from(brief.ended_unix_ms() / 1000).unwrap_or(u32::MAX);
         let (first, last) = self.ended?;
         let same = |row: &AttemptRow| row.ended == ended && std::ptr::eq(&raw const *row.brief, brief);
@@ -121,14 +121,14 @@ impl Chunk {
     }
 
     /// Sets or clears a flag of a row.
-    pub(super) fn set_flag(&mut self, index: usize, flag: RowFlag, yes: bool) {
+    pub(in crate::stats) fn set_flag(&mut self, index: usize, flag: RowFlag, yes: bool) {
         if let Some(row) = self.rows.get_mut(index) {
             row.put_flag(flag, yes);
         }
     }
 
     /// Sets whether a row is a retry, and of which cause.
-    pub(super) fn set_retried(&mut self, index: usize, retried: RetryMark) {
+    pub(in crate::stats) fn set_retried(&mut self, index: usize, retried: RetryMark) {
         if let Some(row) = self.rows.get_mut(index) {
             row.set_retried(retried);
         }

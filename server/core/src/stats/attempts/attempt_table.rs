@@ -14,15 +14,15 @@ use std::{
 
 use foldhash::fast::RandomState;
 
-use super::{
-    Settings,
-    builds::{BuildIdentity, Builds},
-    chunk::{self, Chunk, FullRow},
-    interner::Interner,
-    labels::LabelTable,
-    row::{AttemptRow, RetryMark, RowFlag, error_of},
-};
 use crate::domain::{AttemptBrief, AttemptId, RetryStatus, StatsFields};
+use crate::stats::{
+    Settings,
+    attempts::builds::{BuildIdentity, Builds},
+    attempts::chunk::{self, Chunk, FullRow},
+    attempts::interner::Interner,
+    attempts::labels::LabelTable,
+    attempts::row::{AttemptRow, RetryMark, RowFlag, error_of},
+};
 
 /// Most different owners, and most different pools.
 const MAX_OWNER_OR_POOL_NAMES: usize = 32_768;
@@ -31,16 +31,16 @@ const MIN_CHUNK_ROWS: usize = chunk::ROWS_PER_CHUNK / 8;
 
 /// All rows, and the tables of texts that their numbers refer to.
 #[derive(Debug)]
-pub(super) struct AttemptTable {
-    pub(super) chunks: Vec<Arc<Chunk>>,
-    pub(super) builds: Builds,
-    pub(super) owners: Interner,
-    pub(super) pools: Interner,
-    pub(super) labels: LabelTable,
+pub(in crate::stats) struct AttemptTable {
+    pub(in crate::stats) chunks: Vec<Arc<Chunk>>,
+    pub(in crate::stats) builds: Builds,
+    pub(in crate::stats) owners: Interner,
+    pub(in crate::stats) pools: Interner,
+    pub(in crate::stats) labels: LabelTable,
     /// Number of attempts removed because the history was full.
-    pub(super) dropped: u64,
+    pub(in crate::stats) dropped: u64,
     /// Lines (builds that differ only in version, compiler and stack) with rows added or removed since needs were last compared.
-    pub(super) changed: HashSet<u32, RandomState>,
+    pub(in crate::stats) changed: HashSet<u32, RandomState>,
     early_verdicts: EarlyVerdicts,
     /// The ref seen last, and its class: consecutive attempts often have the same ref.
     last_ref: (String, u8),
@@ -72,13 +72,13 @@ impl EarlyVerdicts {
 
 /// A copy of the rows that does not change while it is counted.
 #[derive(Debug, Clone)]
-pub(super) struct RowsSnapshot {
-    pub(super) chunks: Vec<Arc<Chunk>>,
-    pub(super) builds: Arc<Vec<BuildIdentity>>,
+pub(in crate::stats) struct RowsSnapshot {
+    pub(in crate::stats) chunks: Vec<Arc<Chunk>>,
+    pub(in crate::stats) builds: Arc<Vec<BuildIdentity>>,
 }
 
 impl AttemptTable {
-    pub(super) fn new() -> Self {
+    pub(in crate::stats) fn new() -> Self {
         Self {
             chunks: Vec::new(),
             builds: Builds::default(),
@@ -93,7 +93,12 @@ impl AttemptTable {
     }
 
     /// Adds an attempt of the history. [`Self::relate`] later sets which attempt it retries.
-    pub(super) fn add(&mut self, beside: &StatsFields<'_>, brief: &Arc<AttemptBrief>, settings: &Settings) {
+    pub(in crate::stats) fn add(
+        &mut self,
+        beside: &StatsFields<'_>,
+        brief: &Arc<AttemptBrief>,
+        settings: &Settings,
+    ) {
         let build = self.builds.acquire(brief);
         let mut row = AttemptRow::new(brief, beside, build);
         row.owner = self.owners.acquire(beside.owner, true);
@@ -126,7 +131,7 @@ impl AttemptTable {
     }
 
     /// Removes the row of an attempt.
-    pub(super) fn remove(&mut self, brief: &AttemptBrief) {
+    pub(in crate::stats) fn remove(&mut self, brief: &AttemptBrief) {
         if let Some((chunk, row)) = self.find(brief) {
             drop(self.take_row(chunk, row));
             self.dropped += 1;
@@ -157,7 +162,7 @@ impl AttemptTable {
     }
 
     /// Replaces the values in an attempt's row. [`Self::relate`] later sets which attempt it retries.
-    pub(super) fn replace_summary(
+    pub(in crate::stats) fn replace_summary(
         &mut self,
         earlier: &AttemptBrief,
         beside: &StatsFields<'_>,
@@ -174,7 +179,7 @@ impl AttemptTable {
     }
 
     /// The attempts that name this one as the attempt they retry. They ended later than it, by clocks that may differ by an hour.
-    pub(super) fn retries_of(&self, original: &AttemptBrief) -> Vec<Arc<AttemptBrief>> {
+    pub(in crate::stats) fn retries_of(&self, original: &AttemptBrief) -> Vec<Arc<AttemptBrief>> {
         let id = Some(&original.attempt);
         let since = u32::try_from(original.ended_unix_ms() / 1000).unwrap_or(u32::MAX).saturating_sub(3600);
         let later =
@@ -184,7 +189,7 @@ impl AttemptTable {
     }
 
     /// Sets the retry status of attempts.
-    pub(super) fn relate(&mut self, attempts: &[(Arc<AttemptBrief>, RetryStatus)]) {
+    pub(in crate::stats) fn relate(&mut self, attempts: &[(Arc<AttemptBrief>, RetryStatus)]) {
         for (brief, after) in attempts {
             if let Some((chunk, row)) = self.find(brief)
                 && let Some(chunk) = self.chunks.get_mut(chunk)
@@ -196,7 +201,7 @@ impl AttemptTable {
     }
 
     /// Sets the retry status of all attempts: those in jobs that ran more than once, and those that name an attempt they retry.
-    pub(super) fn relate_all<'h>(
+    pub(in crate::stats) fn relate_all<'h>(
         &mut self,
         in_jobs: impl Iterator<Item = (&'h Arc<AttemptBrief>, RetryStatus)>,
         after: impl Fn(&AttemptBrief) -> RetryStatus,
@@ -225,7 +230,7 @@ impl AttemptTable {
     }
 
     /// Sets whether the verdict in force on an attempt refuses a retry.
-    pub(super) fn refuse(&mut self, brief: &AttemptBrief, refuses: bool) {
+    pub(in crate::stats) fn refuse(&mut self, brief: &AttemptBrief, refuses: bool) {
         if let Some((chunk, row)) = self.find(brief)
             && let Some(chunk) = self.chunks.get_mut(chunk)
         {
@@ -234,7 +239,7 @@ impl AttemptTable {
     }
 
     /// Records that the verdict on an attempt without a row no longer refuses a retry.
-    pub(super) fn allow_early(&mut self, attempt: &AttemptId, project: &str) {
+    pub(in crate::stats) fn allow_early(&mut self, attempt: &AttemptId, project: &str) {
         let judged = (attempt.clone(), Box::from(project));
         if self.early_verdicts.refused_attempts.remove(&judged).is_some() {
             self.early_verdicts.order.retain(|refused| *refused != judged);
@@ -242,7 +247,13 @@ impl AttemptTable {
     }
 
     /// Records whether the verdict on an attempt without a row refuses a retry. At most `most` such attempts are kept.
-    pub(super) fn refuse_early(&mut self, attempt: &AttemptId, project: &str, refuses: bool, most: usize) {
+    pub(in crate::stats) fn refuse_early(
+        &mut self,
+        attempt: &AttemptId,
+        project: &str,
+        refuses: bool,
+        most: usize,
+    ) {
         let judged: VerdictSubject = (attempt.clone(), project.into());
         if self.early_verdicts.refused_attempts.insert(judged.clone(), refuses).is_none() {
             self.early_verdicts.order.push_back(judged);
@@ -251,7 +262,7 @@ impl AttemptTable {
     }
 
     /// Removes the oldest verdicts on attempts without a row, until `most` are left.
-    pub(super) fn forget_early(&mut self, most: usize) {
+    pub(in crate::stats) fn forget_early(&mut self, most: usize) {
         while self.early_verdicts.order.len() > most {
             if let Some(oldest) = self.early_verdicts.order.pop_front() {
                 self.early_verdicts.refused_attempts.remove(&oldest);
@@ -260,7 +271,7 @@ impl AttemptTable {
     }
 
     /// Removes all rows with an attempt that a bulk load left out: the row then has the only pointer to it.
-    pub(super) fn sweep(&mut self) {
+    pub(in crate::stats) fn sweep(&mut self) {
         // from the last row to the first: a row that is removed is replaced by the last one, and chunks are refilled at the end
         for at in (0..self.chunks.len()).rev() {
             let is_dropped = |row: &AttemptRow| Arc::strong_count(&row.brief) == 1;
@@ -275,7 +286,7 @@ impl AttemptTable {
     }
 
     /// A copy of the rows that does not change.
-    pub(super) fn rows(&self) -> RowsSnapshot {
+    pub(in crate::stats) fn rows(&self) -> RowsSnapshot {
         RowsSnapshot { chunks: self.chunks.clone(), builds: self.builds.all() }
     }
 }

@@ -7,15 +7,15 @@ use std::{collections::HashMap, sync::Arc};
 use foldhash::fast::RandomState;
 
 /// The number that all texts share which did not fit.
-pub(super) const OTHERS: u16 = u16::MAX;
+pub(in crate::stats) const OTHERS: u16 = u16::MAX;
 /// Name shown for texts that did not fit.
-pub(super) const OTHERS_NAME: &str = plimsoll_proto::sums::OTHERS_GROUP;
+pub(in crate::stats) const OTHERS_NAME: &str = plimsoll_proto::sums::OTHERS_GROUP;
 /// The number of the empty text.
-pub(super) const NONE: u16 = 0;
+pub(in crate::stats) const NONE: u16 = 0;
 
 /// A limited set of texts, each with a number.
 #[derive(Debug)]
-pub(super) struct Interner {
+pub(in crate::stats) struct Interner {
     /// Most texts that the set takes.
     most: usize,
     entries: Vec<InternedText>,
@@ -33,7 +33,7 @@ struct InternedText {
 
 impl Interner {
     /// A set with only the empty text, which is never removed. It takes at most `most` texts, and never more than 65,535.
-    pub(super) fn new(most: usize) -> Self {
+    pub(in crate::stats) fn new(most: usize) -> Self {
         let empty: Arc<str> = "".into();
         Self {
             most: most.min(usize::from(OTHERS)),
@@ -45,7 +45,7 @@ impl Interner {
     }
 
     /// The number of a text; counts one more attempt with it. A new text gets a number if `room` is true and there is capacity.
-    pub(super) fn acquire(&mut self, text: &str, room: bool) -> u16 {
+    pub(in crate::stats) fn acquire(&mut self, text: &str, room: bool) -> u16 {
         let code = match self.number_of_text.get(text) {
             Some(code) => *code,
             None => self.insert(text, room),
@@ -74,7 +74,7 @@ impl Interner {
     }
 
     /// Counts one attempt fewer with the text of this number, and removes a text without attempts.
-    pub(super) fn release(&mut self, code: u16) {
+    pub(in crate::stats) fn release(&mut self, code: u16) {
         let Some(entry) = self.entries.get_mut(usize::from(code)).filter(|_| code != NONE) else { return };
         entry.rows = entry.rows.saturating_sub(1);
         if entry.rows == 0 {
@@ -85,22 +85,22 @@ impl Interner {
     }
 
     /// The number of a text, if some attempt has it.
-    pub(super) fn find(&self, text: &str) -> Option<u16> {
+    pub(in crate::stats) fn find(&self, text: &str) -> Option<u16> {
         self.number_of_text.get(text).copied()
     }
 
     /// All texts, in the order of their numbers.
-    pub(super) fn texts(&self) -> Vec<Arc<str>> {
+    pub(in crate::stats) fn texts(&self) -> Vec<Arc<str>> {
         self.entries.iter().map(|entry| Arc::clone(&entry.text)).collect()
     }
 
     /// Number of texts.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::stats) fn len(&self) -> usize {
         self.number_of_text.len()
     }
 
     /// Whether a text did not fit so far, so that some attempts have [`OTHERS`].
-    pub(super) fn overflowed(&self) -> bool {
+    pub(in crate::stats) fn overflowed(&self) -> bool {
         self.overflowed
     }
 }

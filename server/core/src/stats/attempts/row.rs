@@ -13,34 +13,34 @@ use crate::domain::{
 
 /// One finished attempt.
 #[derive(Debug, Clone)]
-pub(super) struct AttemptRow {
-    pub(super) brief: Arc<AttemptBrief>,
+pub(in crate::stats) struct AttemptRow {
+    pub(in crate::stats) brief: Arc<AttemptBrief>,
     /// End, whole seconds since 1970; ends that do not fit have the largest number.
-    pub(super) ended: u32,
+    pub(in crate::stats) ended: u32,
     /// Index of the attempt's build in the table of builds.
-    pub(super) build: u32,
-    pub(super) owner: u16,
-    pub(super) pool: u16,
-    pub(super) ref_class: u8,
+    pub(in crate::stats) build: u32,
+    pub(in crate::stats) owner: u16,
+    pub(in crate::stats) pool: u16,
+    pub(in crate::stats) ref_class: u8,
     /// A [`RetryMark`], and [`NAMES_ORIGINAL`].
     retried: u8,
     end: u8,
     flags: u8,
     /// Wall time, hours.
-    pub(super) wall: f32,
+    pub(in crate::stats) wall: f32,
     /// Mean need multiplied by wall time, GiB x h; NaN if it was not measured.
-    pub(super) used: f32,
+    pub(in crate::stats) used: f32,
     /// Requested memory, GiB; NaN if none was requested.
-    pub(super) asked: f32,
+    pub(in crate::stats) asked: f32,
     /// CPU time used, cores x h; NaN if it was not measured.
-    pub(super) cpu: f32,
+    pub(in crate::stats) cpu: f32,
     /// Requested CPU, cores; NaN if none was requested.
-    pub(super) cpu_asked: f32,
+    pub(in crate::stats) cpu_asked: f32,
     /// Highest need, GiB; 0 if it was not measured.
-    pub(super) need: f32,
-    pub(super) samples: u32,
+    pub(in crate::stats) need: f32,
+    pub(in crate::stats) samples: u32,
     /// Predicted memory request, GiB; NaN without a prediction, or if nothing is known about the need.
-    pub(super) predicted: f32,
+    pub(in crate::stats) predicted: f32,
 }
 
 /// A bit of [`AttemptRow::end`], above cause and outcome: memory stopped the attempt, so that its need is a lower bound.
@@ -51,17 +51,17 @@ const NAMES_ORIGINAL: u8 = 1 << 7;
 
 /// Whether an attempt is a retry, and why the retried attempt failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct RetryMark(u8);
+pub(in crate::stats) struct RetryMark(u8);
 
 impl RetryMark {
     /// The attempt is not a retry.
-    pub(super) const NOTHING: Self = Self(0);
+    pub(in crate::stats) const NOTHING: Self = Self(0);
     /// The attempt is a retry of an unknown attempt, or of an unknown cause.
-    pub(super) const UNKNOWN: Self = Self(1);
+    pub(in crate::stats) const UNKNOWN: Self = Self(1);
     /// Number of different marks.
-    pub(super) const COUNT: usize = 2 + Cause::ALL.len();
+    pub(in crate::stats) const COUNT: usize = 2 + Cause::ALL.len();
 
-    pub(super) fn of(after: RetryStatus) -> Self {
+    pub(in crate::stats) fn of(after: RetryStatus) -> Self {
         match after {
             RetryStatus::Nothing => Self::NOTHING,
             RetryStatus::Unknown => Self::UNKNOWN,
@@ -70,18 +70,18 @@ impl RetryMark {
     }
 
     /// Index of the mark, below [`Self::COUNT`].
-    pub(super) fn index(self) -> usize {
+    pub(in crate::stats) fn index(self) -> usize {
         usize::from(self.0)
     }
 
-    pub(super) fn cause(index: usize) -> Option<Cause> {
+    pub(in crate::stats) fn cause(index: usize) -> Option<Cause> {
         index.checked_sub(2).and_then(|place| Cause::ALL.get(place)).copied()
     }
 }
 
 #[derive(Debug, Clone, Copy)]
 #[repr(u8)]
-pub(super) enum RowFlag {
+pub(in crate::stats) enum RowFlag {
     /// A verdict refused a retry.
     Refused = 1,
     /// It is known whether the predicted request would have sufficed.
@@ -99,7 +99,7 @@ pub(super) enum RowFlag {
 
 impl AttemptRow {
     /// Creates the row of an attempt; `build` is the number of its build.
-    pub(super) fn new(brief: &Arc<AttemptBrief>, beside: &StatsFields<'_>, build: u32) -> Self {
+    pub(in crate::stats) fn new(brief: &Arc<AttemptBrief>, beside: &StatsFields<'_>, build: u32) -> Self {
         let hours = brief.wall.hours();
         let mut row = Self {
             ended: u32::try_from(brief.ended_unix_ms() / 1000).unwrap_or(u32::MAX),
@@ -149,35 +149,35 @@ impl AttemptRow {
     }
 
     /// Whether the attempt has a prediction and proves a need, at least as a lower bound.
-    pub(super) fn has_judged_prediction(&self) -> bool {
+    pub(in crate::stats) fn has_judged_prediction(&self) -> bool {
         !self.predicted.is_nan()
     }
 
     /// Whether the need is a lower bound, because memory stopped the attempt.
-    pub(super) fn is_lower_bound(&self) -> bool {
+    pub(in crate::stats) fn is_lower_bound(&self) -> bool {
         self.end & CENSORED != 0
     }
 
     /// Whether the attempt is a retry, as far as is known now.
-    pub(super) fn retried(&self) -> RetryMark {
+    pub(in crate::stats) fn retried(&self) -> RetryMark {
         RetryMark(self.retried & !NAMES_ORIGINAL)
     }
 
-    pub(super) fn set_retried(&mut self, mark: RetryMark) {
+    pub(in crate::stats) fn set_retried(&mut self, mark: RetryMark) {
         self.retried = self.retried & NAMES_ORIGINAL | mark.0;
     }
 
     /// Whether the attempt itself names the attempt that it retries.
-    pub(super) fn names_original(&self) -> bool {
+    pub(in crate::stats) fn names_original(&self) -> bool {
         self.retried & NAMES_ORIGINAL != 0
     }
 
-    pub(super) fn set_flag(&mut self, flag: RowFlag) {
+    pub(in crate::stats) fn set_flag(&mut self, flag: RowFlag) {
         self.flags |= flag as u8;
     }
 
     /// Sets or clears a flag.
-    pub(super) fn put_flag(&mut self, flag: RowFlag, yes: bool) {
+    pub(in crate::stats) fn put_flag(&mut self, flag: RowFlag, yes: bool) {
         self.flags = if yes { self.flags | flag as u8 } else { self.flags & !(flag as u8) };
     }
 
@@ -188,31 +188,31 @@ impl AttemptRow {
     }
 
     /// Whether a flag is set.
-    pub(super) fn has_flag(&self, flag: RowFlag) -> bool {
+    pub(in crate::stats) fn has_flag(&self, flag: RowFlag) -> bool {
         self.flags & flag as u8 != 0
     }
 
     /// The attempt's [`Outcome`] as a number.
-    pub(super) fn outcome(&self) -> usize {
+    pub(in crate::stats) fn outcome(&self) -> usize {
         usize::from((self.end & !CENSORED) >> 5)
     }
 
-    pub(super) fn succeeded(&self) -> bool {
+    pub(in crate::stats) fn succeeded(&self) -> bool {
         self.outcome() == Outcome::Succeeded as usize
     }
 
     /// Whether the attempt was canceled, or its output was closed: the build did not fail.
-    pub(super) fn is_canceled(&self) -> bool {
+    pub(in crate::stats) fn is_canceled(&self) -> bool {
         self.outcome() == Outcome::Failed as usize && self.cause() == 1 + Cause::Canceled as usize
     }
 
     /// 1 plus the number of the cause; 0 without a cause.
-    pub(super) fn cause(&self) -> usize {
+    pub(in crate::stats) fn cause(&self) -> usize {
         usize::from(self.end & 31)
     }
 
     /// Whether memory stopped the attempt.
-    pub(super) fn failed_for_memory(&self) -> bool {
+    pub(in crate::stats) fn failed_for_memory(&self) -> bool {
         self.cause()
             .checked_sub(1)
             .and_then(|place| Cause::ALL.get(place))
@@ -220,22 +220,22 @@ impl AttemptRow {
     }
 
     /// How the requested memory was used, GiB x h; `None` if the attempt requested none, or its need was not measured.
-    pub(super) fn memory_use(&self) -> Option<RequestUsage> {
+    pub(in crate::stats) fn memory_use(&self) -> Option<RequestUsage> {
         RequestUsage::of(not_nan(self.asked * self.wall), not_nan(self.used), self.succeeded())
     }
 
     /// How the requested CPU was used, cores x h; `None` if the attempt requested none, or its use was not measured.
-    pub(super) fn cpu_use(&self) -> Option<RequestUsage> {
+    pub(in crate::stats) fn cpu_use(&self) -> Option<RequestUsage> {
         RequestUsage::of(not_nan(self.cpu_asked * self.wall), not_nan(self.cpu), self.succeeded())
     }
 
     /// Memory wasted, GiB x h; 0 if unknown.
-    pub(super) fn wasted(&self) -> f64 {
+    pub(in crate::stats) fn wasted(&self) -> f64 {
         self.memory_use().map_or(0.0, |memory| memory.wasted)
     }
 
     /// The need that the attempt proves, GiB; `None` if it proves none.
-    pub(super) fn proven_gib(&self) -> Option<f32> {
+    pub(in crate::stats) fn proven_gib(&self) -> Option<f32> {
         // a log line proves nothing; few attempts fail for memory, so reading the others' values for them takes no time
         let by_memory = self.failed_for_memory() && !self.brief.is_cause_by_log();
         let ended = self.succeeded() || by_memory;
@@ -244,7 +244,7 @@ impl AttemptRow {
 }
 
 /// Prediction error: `abs(log2(predicted limit / need))` if the need is known, else NaN.
-pub(super) fn error_of(beside: &StatsFields<'_>) -> f32 {
+pub(in crate::stats) fn error_of(beside: &StatsFields<'_>) -> f32 {
     match (beside.predicted, beside.proven) {
         (Some(predicted), Some(need)) if !beside.censored && need.0 > 0 && predicted.memory_limit.0 > 0 => {
             to_f32((predicted.memory_limit.as_f64() / need.as_f64()).log2().abs())

@@ -3,12 +3,12 @@
 
 use plimsoll_proto::v1::AttemptOrder;
 
-use super::{
-    chunk::Chunk,
-    listing::{PageBuilder, RankBounds},
-    row::AttemptRow,
-};
 use crate::domain::RequestUsage;
+use crate::stats::{
+    attempts::chunk::Chunk,
+    attempts::listing::{PageBuilder, RankBounds},
+    attempts::row::AttemptRow,
+};
 
 /// Relative error of a number of 24 bits, or of the difference of two such numbers, with a margin.
 const RELATIVE_ERROR: f64 = 1e-6;
@@ -66,18 +66,18 @@ fn bounds_around(value: f64) -> RankBounds {
 
 impl PageBuilder {
     /// Sorts chunks so that those with the highest possible ranks come first: they fill the page, and later ones can then be skipped.
-    pub(super) fn best_first<'a>(&self, chunks: impl Iterator<Item = &'a Chunk>) -> Vec<&'a Chunk> {
+    pub(in crate::stats) fn best_first<'a>(&self, chunks: impl Iterator<Item = &'a Chunk>) -> Vec<&'a Chunk> {
         let mut chunks: Vec<&Chunk> = chunks.collect();
         chunks.sort_by_key(|chunk| std::cmp::Reverse(highest(self.order(), chunk)));
         chunks
     }
 
     /// Whether a row of the chunk may be on the page.
-    pub(super) fn may_take_of(&self, chunk: &Chunk) -> bool {
+    pub(in crate::stats) fn may_take_of(&self, chunk: &Chunk) -> bool {
         self.may_take(RankBounds { lowest_rank: 0, highest_rank: highest(self.order(), chunk) })
     }
 
-    pub(super) fn may_take_row(&self, row: &AttemptRow) -> bool {
+    pub(in crate::stats) fn may_take_row(&self, row: &AttemptRow) -> bool {
         self.may_take(ranks(self.order(), row))
     }
 }
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use crate::{
         domain::{AttemptBrief, Bytes, Millis, Outcome, Resources, Summary, test_summary},
-        stats::{Filter, Settings, Stats, listing::rank},
+        stats::{Filter, Settings, Stats, attempts::listing::rank},
     };
 
     /// Attempts with numbers of more digits than a row keeps.
