@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use plimsoll_proto::named_enum;
 use serde::Deserialize;
 
 /// Mask of the bits of an IPv6 address that identify a network: usually a customer has a whole
@@ -20,99 +21,82 @@ pub(crate) fn network_of(peer: IpAddr) -> IpAddr {
     }
 }
 
-/// What is limited for each caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Bound {
-    Streams,
-    /// Clients that wait for their tickets.
-    Waits,
-    /// Connections that are kept when a listener is full.
-    Connections,
-    /// Concurrent calls, without streams.
-    Calls,
-    /// Concurrent requests for a verdict, running or queued.
-    Verdicts,
-    OpenAttempts,
-    Samples,
-    Bytes,
-    Queries,
-    Attempts,
-    Keys,
-    Labels,
-}
-
-impl Bound {
-    /// Name of the bound in metrics.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Streams => "streams",
-            Self::Waits => "waits",
-            Self::Connections => "connections",
-            Self::Calls => "calls",
-            Self::Verdicts => "verdicts",
-            Self::OpenAttempts => "open_attempts",
-            Self::Samples => "samples",
-            Self::Bytes => "bytes",
-            Self::Queries => "queries",
-            Self::Attempts => "attempts",
-            Self::Keys => "keys",
-            Self::Labels => "labels",
+/// Declares what is limited: the name of each bound in metrics, its setting in the access file, what it counts, and its value for the token
+/// of a CI job and for one that a fleet shares.
+macro_rules! bounds {
+    ($($(#[$about:meta])* $Bound:ident $name:literal $setting:ident $what:literal $of_job:expr, $of_fleet:expr;)+) => {
+        named_enum! {
+            /// What is limited for each caller. The name is that in metrics.
+            #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+            pub(crate) enum Bound {
+                $($Bound => $name,)+
+            }
         }
-    }
+
+        impl Bound {
+            /// The setting in the access file, and what it counts.
+            const fn words(self) -> (&'static str, &'static str) {
+                match self {
+                    $(Self::$Bound => (stringify!($setting), $what),)+
+                }
+            }
+        }
+
+        /// Limits of one caller.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) struct Bounds {
+            $($setting: u64,)+
+        }
+
+        impl Bounds {
+            /// Bounds for the token of a CI job. A job runs some commands at once, each with a sample a second, and a generate job asks for
+            /// thousands of sizes. Each call may hold an incomplete message of 256 KiB, and each verdict uses a core.
+            pub(super) const OF_JOB: Self = Self { $($setting: $of_job,)+ };
+            /// Bounds for a token that many runners share: enough for the traffic of ten thousand concurrent builds.
+            pub(super) const OF_FLEET: Self = Self { $($setting: $of_fleet,)+ };
+
+            pub(super) const fn limit_of(&self, bound: Bound) -> u64 {
+                match bound {
+                    $(Bound::$Bound => self.$setting,)+
+                }
+            }
+        }
+
+        /// Bounds in the access file; missing ones have their defaults.
+        #[derive(Debug, Clone, Copy, Default, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub(super) struct BoundsTable {
+            $($(#[$about])* pub(super) $setting: Option<u32>,)+
+        }
+
+        impl BoundsTable {
+            pub(super) fn or_default(self, usual: Bounds) -> Bounds {
+                Bounds { $($setting: self.$setting.map_or(usual.$setting, u64::from),)+ }
+            }
+        }
+    };
 }
 
-/// Limits of one caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Bounds {
-    streams: u64,
-    waits: u64,
-    connections: u64,
-    calls: u64,
-    verdicts: u64,
-    open_attempts: u64,
-    samples_per_second: u64,
-    bytes_per_second: u64,
-    queries_per_second: u64,
-    attempts_per_hour: u64,
-    keys_per_hour: u64,
-    labels_per_hour: u64,
+bounds! {
+    Streams "streams" streams "streams at once" 64, 20_000;
+    Waits "waits" waits "clients that wait for tickets at once" 16, 20_000;
+    /// Connections that are kept when a listener is full: no setting.
+    #[serde(skip)]
+    Connections "connections" connections "kept connections at once" 16, u64::MAX;
+    /// Without streams.
+    Calls "calls" calls "calls at once" 128, 2_048;
+    /// Running or queued.
+    Verdicts "verdicts" verdicts "questions for a verdict at once" 4, 128;
+    OpenAttempts "open_attempts" open_attempts "open attempts at once" 64, 100_000;
+    Samples "samples" samples_per_second "samples a second" 1_000, 100_000;
+    Bytes "bytes" bytes_per_second "bytes a second" 256 * 1024, 32 * 1024 * 1024;
+    Queries "queries" queries_per_second "questions a second" 2_000, 20_000;
+    Attempts "attempts" attempts_per_hour "attempts an hour" 1_000, 100_000;
+    Keys "keys" keys_per_hour "keys an hour" 1_000, 100_000;
+    Labels "labels" labels_per_hour "labels an hour" 2_000, 100_000;
 }
 
 impl Bounds {
-    /// Bounds for the token of a CI job. A job runs some commands at once, each with a sample a
-    /// second, and a generate job asks for thousands of sizes. Each call may hold an incomplete
-    /// message of 256 KiB, and each verdict uses a core.
-    pub(super) const OF_JOB: Self = Self {
-        streams: 64,
-        waits: 16,
-        connections: 16,
-        calls: 128,
-        verdicts: 4,
-        open_attempts: 64,
-        samples_per_second: 1_000,
-        bytes_per_second: 256 * 1024,
-        queries_per_second: 2_000,
-        attempts_per_hour: 1_000,
-        keys_per_hour: 1_000,
-        labels_per_hour: 2_000,
-    };
-    /// Bounds for a token that many runners share: enough for the traffic of ten thousand
-    /// concurrent builds.
-    pub(super) const OF_FLEET: Self = Self {
-        streams: 20_000,
-        waits: 20_000,
-        connections: u64::MAX,
-        calls: 2_048,
-        verdicts: 128,
-        open_attempts: 100_000,
-        samples_per_second: 100_000,
-        bytes_per_second: 32 * 1024 * 1024,
-        queries_per_second: 20_000,
-        attempts_per_hour: 100_000,
-        keys_per_hour: 100_000,
-        labels_per_hour: 100_000,
-    };
-
     /// The same bounds for a trusted caller; lower ones for an untrusted caller. Keys and labels
     /// stay in memory, where untrusted attempts get a sixteenth of the space. One untrusted caller
     /// may fill that space, however many builds use its token. Its concurrent calls are limited to
@@ -129,71 +113,6 @@ impl Bounds {
             ..self
         }
     }
-
-    pub(super) fn limit_of(&self, bound: Bound) -> u64 {
-        match bound {
-            Bound::Streams => self.streams,
-            Bound::Waits => self.waits,
-            Bound::Connections => self.connections,
-            Bound::Calls => self.calls,
-            Bound::Verdicts => self.verdicts,
-            Bound::OpenAttempts => self.open_attempts,
-            Bound::Samples => self.samples_per_second,
-            Bound::Bytes => self.bytes_per_second,
-            Bound::Queries => self.queries_per_second,
-            Bound::Attempts => self.attempts_per_hour,
-            Bound::Keys => self.keys_per_hour,
-            Bound::Labels => self.labels_per_hour,
-        }
-    }
-}
-
-/// Bounds in the access file; missing ones have their defaults.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct BoundsTable {
-    /// Streams at once.
-    pub(super) streams: Option<u32>,
-    /// Clients that wait for their tickets at once.
-    pub(super) waits: Option<u32>,
-    /// Calls at once, without streams.
-    pub(super) calls: Option<u32>,
-    /// Questions for verdicts at once.
-    pub(super) verdicts: Option<u32>,
-    /// Attempts that are open at once.
-    pub(super) open_attempts: Option<u32>,
-    /// Samples in one second.
-    pub(super) samples_per_second: Option<u32>,
-    /// Bytes of samples in one second.
-    pub(super) bytes_per_second: Option<u32>,
-    /// Questions in one second.
-    pub(super) queries_per_second: Option<u32>,
-    /// New attempts in one hour.
-    pub(super) attempts_per_hour: Option<u32>,
-    /// New keys in one hour.
-    pub(super) keys_per_hour: Option<u32>,
-    /// New labels in one hour.
-    pub(super) labels_per_hour: Option<u32>,
-}
-
-impl BoundsTable {
-    pub(super) fn or_default(self, usual: Bounds) -> Bounds {
-        let or = |configured: Option<u32>, usual: u64| configured.map_or(usual, u64::from);
-        Bounds {
-            streams: or(self.streams, usual.streams),
-            waits: or(self.waits, usual.waits),
-            connections: usual.connections,
-            calls: or(self.calls, usual.calls),
-            verdicts: or(self.verdicts, usual.verdicts),
-            open_attempts: or(self.open_attempts, usual.open_attempts),
-            samples_per_second: or(self.samples_per_second, usual.samples_per_second),
-            bytes_per_second: or(self.bytes_per_second, usual.bytes_per_second),
-            queries_per_second: or(self.queries_per_second, usual.queries_per_second),
-            attempts_per_hour: or(self.attempts_per_hour, usual.attempts_per_hour),
-            keys_per_hour: or(self.keys_per_hour, usual.keys_per_hour),
-            labels_per_hour: or(self.labels_per_hour, usual.labels_per_hour),
-        }
-    }
 }
 
 /// A caller exceeds a bound.
@@ -207,20 +126,7 @@ pub(crate) struct ExceededBound {
 
 impl fmt::Display for ExceededBound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (what, setting) = match self.bound {
-            Bound::Streams => ("streams at once", "streams"),
-            Bound::Waits => ("clients that wait for tickets at once", "waits"),
-            Bound::Connections => ("kept connections at once", "connections"),
-            Bound::Calls => ("calls at once", "calls"),
-            Bound::Verdicts => ("questions for a verdict at once", "verdicts"),
-            Bound::OpenAttempts => ("open attempts at once", "open_attempts"),
-            Bound::Samples => ("samples a second", "samples_per_second"),
-            Bound::Bytes => ("bytes a second", "bytes_per_second"),
-            Bound::Queries => ("questions a second", "queries_per_second"),
-            Bound::Attempts => ("attempts an hour", "attempts_per_hour"),
-            Bound::Keys => ("keys an hour", "keys_per_hour"),
-            Bound::Labels => ("labels an hour", "labels_per_hour"),
-        };
+        let (setting, what) = self.bound.words();
         let (most, after) = (self.limit, self.retry_after.as_secs().max(1));
         write!(
             f,
@@ -236,19 +142,8 @@ mod tests {
     #[test]
     fn the_reference_names_these_bounds() {
         let page = include_str!("../../../../../deploy/docs/files.md");
-        for (key, bound) in [
-            ("streams", Bound::Streams),
-            ("waits", Bound::Waits),
-            ("calls", Bound::Calls),
-            ("verdicts", Bound::Verdicts),
-            ("open_attempts", Bound::OpenAttempts),
-            ("samples_per_second", Bound::Samples),
-            ("bytes_per_second", Bound::Bytes),
-            ("queries_per_second", Bound::Queries),
-            ("attempts_per_hour", Bound::Attempts),
-            ("keys_per_hour", Bound::Keys),
-            ("labels_per_hour", Bound::Labels),
-        ] {
+        for bound in Bound::ALL.into_iter().filter(|bound| *bound != Bound::Connections) {
+            let key = bound.words().0;
             let [job, fleet] = [Bounds::OF_JOB, Bounds::OF_FLEET].map(|bounds| bounds.limit_of(bound));
             let row = format!(
                 "| `{key}` | whole number | `{job}` for a job's or a pod's token, `{fleet}` for others |"
