@@ -2,8 +2,8 @@
 //! sync of the file system, Predict against an empty call, the agent beside an idle command. Medians of several rounds, turn
 //! about, so that noise hits both; loopback only; ends by itself.
 //!
-//! `cargo run --release --locked --bin bench -- [ingest] [disk] [predict] [agent] [allocation] [waiting]
-//! [flood] [logs] [cluster]`; all of them without a word.
+//! `cargo run --release --locked --bin bench -- [ingest] [disk] [predict] [agent] [allocation] [logs]
+//! [cluster]`; all of them without a word.
 
 #![expect(clippy::print_stdout, reason = "figures go to stdout")]
 #![expect(
@@ -17,11 +17,9 @@ mod asking;
 mod away;
 mod cluster;
 mod disk;
-mod flood;
 mod front;
 mod ingest;
 mod logs;
-mod waiting;
 
 use std::env;
 
@@ -65,12 +63,6 @@ async fn main() -> anyhow::Result<()> {
     }
     if asked("cluster") {
         cluster::over_postgres(&programs, dir.path()).await?;
-    }
-    if asked("waiting") {
-        waiting::beside_idle_connections(&programs, dir.path())?;
-    }
-    if asked("flood") {
-        flood::beside_good_clients(&programs, dir.path()).await?;
     }
     Ok(())
 }
