@@ -11,8 +11,12 @@ const ROUTERS: [&str; 2] = [
     include_str!("../../../server/app/src/door/web/mod.rs"),
 ];
 /// Paths that stand there by a name.
-const NAMED: [(&str, &str); 3] =
-    [("BACKUP_PATH", "/admin/backup"), ("admit::ADMIT_PATH", "/admit"), ("xml_rpc::PATH", "/RPC2")];
+const NAMED: [(&str, &str); 4] = [
+    ("BACKUP_PATH", "/admin/backup"),
+    ("admit::ADMIT_PATH", "/admit"),
+    ("COLLECT_PATH", "/v1/collect"),
+    ("XML_RPC_PATH", "/RPC2"),
+];
 
 /// `SERVICE/RPC` of all services but the standard ones.
 pub(crate) fn rpcs() -> Vec<String> {

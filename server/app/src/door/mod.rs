@@ -1,6 +1,7 @@
 //! The doors of the server: the gRPC and HTTP listeners with their connections, and the web page. A handler converts the request, calls a
 //! room, and converts the result.
 
+mod admission;
 pub(crate) mod agent_files;
 pub(crate) mod calls;
 #[cfg(test)]
@@ -9,11 +10,11 @@ pub(crate) mod grpc;
 pub(crate) mod http;
 pub(crate) mod http_state;
 pub(crate) mod net;
+mod permissions;
 mod read_api;
 mod services;
 mod web;
 mod wire;
 
+pub(crate) use permissions::BACKUP_PATH;
 pub(crate) use services::Services;
-/// Path of the backup on a running server.
-pub(crate) const BACKUP_PATH: &str = "/admin/backup";

@@ -26,12 +26,16 @@ use tracing::{Instrument as _, instrument::Instrumented};
 
 use super::{
     call_answer, deadline,
-    guarded::{CallSlots, REFLECTION, admit, is_client_stream, is_long_call},
+    guarded::{CallSlots, admit},
     request_check, status,
 };
 use crate::{
     access::{Refusal, guard::Guard},
-    door::{calls::Calls, net::BodyDeadline},
+    door::{
+        calls::Calls,
+        net::BodyDeadline,
+        permissions::{self, REFLECTION},
+    },
     runtime::metrics::{KindLabel, Metrics},
 };
 
@@ -129,20 +133,20 @@ where
             deadline::call_timeout(request.headers()).map_or(ANSWER_WITHIN, |asked| asked.min(ANSWER_WITHIN));
         let path = request.uri().path();
         let reflection = self.reflection_slot(path)?;
-        let (is_streamed, lasts) = (is_client_stream(path), is_long_call(path));
+        let rpc = permissions::of_rpc(path);
         let (call, span) = (self.calls.begin(), tracing::debug_span!("call", otel.name = path));
         let mut request = request.map(|body| {
-            if is_streamed {
+            if rpc.sends {
                 return Body::new(body);
             }
             Body::new(BodyDeadline::new(body, self.message_within, too_late))
         });
-        let (mut places, answering) = match admit(&self.guard, &mut request) {
+        let (mut places, answering) = match admit(&self.guard, rpc, &mut request) {
             Ok(places) => (places, Either::Left(self.services.clone().oneshot(request).instrument(span))),
             Err(status) => (CallSlots::default(), Either::Right(ready(Ok(status.into_http())))),
         };
         places.reflection = reflection;
-        Ok(BegunCall { within, answering, call, places, lasts })
+        Ok(BegunCall { within, answering, call, places, lasts: rpc.lasts })
     }
 
     /// The slot of a call of reflection; `None` for other calls.

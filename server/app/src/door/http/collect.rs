@@ -36,7 +36,7 @@ use crate::{
         DELIVERY_HEADER, EVENT_HEADER, EndedJob, HookEvent, HookFault, HookResult, INSTANCE_HEADER,
         ParsedHook, SECRET_HEADER,
     },
-    door::http_state::HttpState,
+    door::{http_state::HttpState, permissions::COLLECT_PATH},
     runtime::{clock::Clock, metrics::KindLabel},
 };
 
@@ -163,7 +163,7 @@ async fn accept_end(
     mut ended: Box<EndedJob>,
 ) -> HookCount {
     let caller = extensions.get::<Caller>().map(|caller| &***caller);
-    match reports::reporter(&parts.guard, caller, &ended.job.key.project, "/v1/collect") {
+    match reports::reporter(&parts.guard, caller, &ended.job.key.project, COLLECT_PATH) {
         Ok(by) => ended.reported.by = by,
         // answered without an error: after four errors GitLab would disable a group's hook, and
         // with it the reports on projects that the caller may report on

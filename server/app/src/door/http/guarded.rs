@@ -2,60 +2,28 @@
 //! its requests was admitted here, or was proved to be a hook of GitLab. Probes and refused
 //! requests do not count for that, because any client can send them.
 
-use std::{borrow::Cow, net::IpAddr, sync::Arc};
+use std::borrow::Cow;
 
 use axum::{
     extract::Request,
-    http::{Extensions, HeaderMap, Method, StatusCode, header},
+    http::{Extensions, HeaderMap, HeaderValue, Method, StatusCode, header},
     response::Response,
 };
 use plimsoll_core::domain::FieldViolation;
 
-use super::{refusal::refuse, shown_path, xml_rpc};
+use super::{refusal::refuse, shown_path};
 use crate::{
     access::{
-        guard::{Caller, Guard},
-        identity::{Denied, ExceededBound, Identity, Role, UsageSlot},
+        guard::Guard,
+        identity::{Denied, Identity, Role, Roles, UsageSlot},
     },
     ci::gitlab::SECRET_HEADER,
-    door::{BACKUP_PATH, net::Peer},
+    door::{
+        admission::{self, Asked, NotAdmitted},
+        net::Peer,
+        permissions::{self, COLLECT_PATH},
+    },
 };
-
-/// The role that a path requires; `None` for paths open to every caller.
-fn role_for(path: &str, changes: bool, has_hook_secret: bool) -> Option<Role> {
-    match path {
-        // sent by the form that corrects a cause
-        path if changes && path.starts_with("/attempts/") => Some(Role::Operator),
-        "/livez" | "/readyz" | "/readyz/reads" => None,
-        // the program contains no secret, and a job without a token should be measured too
-        path if path.starts_with("/agent/") => None,
-        "/v1/allocation" => Some(Role::Caller),
-        path if changes && is_of_tickets(path) => Some(Role::Caller),
-        // the hook's secret proves the identity, and is checked later
-        "/v1/collect" if has_hook_secret => None,
-        "/v1/collect" => Some(Role::Hook),
-        BACKUP_PATH => Some(Role::Operator),
-        _ => Some(Role::Reader),
-    }
-}
-
-/// Whether changes at this path are changes of tickets. Tickets are stored under the name of their
-/// owner, so they need a known caller.
-fn is_of_tickets(path: &str) -> bool {
-    matches!(path, "/" | xml_rpc::PATH)
-}
-
-/// What a caller with `projects` can use instead of this path, because the answer here is over all
-/// projects.
-fn alternative_for(path: &str) -> Option<&'static str> {
-    match path {
-        "/metrics" => Some("ask over gRPC, with plimsoll stats --project"),
-        BACKUP_PATH => {
-            Some("a backup holds all of them, and needs an operator without projects in the access file")
-        }
-        _ => None,
-    }
-}
 
 /// Adds the caller's identity to the request; returns the refusal for a caller without permission.
 /// The returned slot must be held until the answer is sent.
@@ -67,56 +35,34 @@ pub(super) fn admit(
     // without the secret that a path may contain, even a path sent to the wrong listener
     let path = shown_path(request.uri());
     let changes = *request.method() == Method::POST;
-    let Some(role) = role_for(path, changes, has_hook_secret) else { return Ok(None) };
+    let endpoint = permissions::of_path(path, changes);
+    let Some(roles) = endpoint.who.roles() else { return Ok(None) };
+    // the hook's secret proves the identity, and is checked later
+    if has_hook_secret && path == COLLECT_PATH {
+        return Ok(None);
+    }
     if guard.is_open() {
         make_slot_permanent(request.extensions(), None);
         return Ok(None);
     }
-    let authorization = authorization(request.headers(), role);
-    let peer = request.extensions().get::<Peer>();
-    let (names, from) = peer.map(|peer| (Arc::clone(&peer.names), peer.address.ip())).unzip();
-    let identity = guard
-        .check(authorization.as_deref(), &names.unwrap_or_default(), role, path)
-        .and_then(|identity| {
-            if changes && is_of_tickets(path) {
-                guard.known(&identity, path)?;
-            }
-            Ok(identity)
-        })
-        .map_err(|denied| Box::new(denied_response(path, &denied)))?;
-    if let Some(instead) = alternative_for(path).filter(|_| !identity.projects.is_all()) {
-        let text = format!("{} may see only some projects: {instead}", identity.name);
-        return Err(Box::new(refuse(
-            path,
-            StatusCode::FORBIDDEN,
-            &FieldViolation::new("authorization", text),
-        )));
-    }
-    let place = take_call_slot(guard, &identity, from)
-        .map_err(|exceeded| Box::new(exceeded_response(path, &exceeded)))?;
-    make_slot_permanent(request.extensions(), Some(&identity));
-    request.extensions_mut().insert(Caller::from(identity));
-    Ok(Some(place))
+    let authorization = authorization(request.headers(), roles);
+    let asked = Asked {
+        endpoint,
+        roles,
+        path,
+        authorization: authorization.as_deref(),
+        peer: request.extensions().get(),
+    };
+    let (caller, slot) =
+        admission::admit(guard, asked).map_err(|refused| Box::new(refusal(path, &refused)))?;
+    make_slot_permanent(request.extensions(), Some(&caller));
+    request.extensions_mut().insert(caller);
+    Ok(Some(CallSlot(slot)))
 }
 
 /// A slot among the concurrent calls of a caller.
 #[derive(Debug)]
 pub(super) struct CallSlot(#[expect(dead_code, reason = "held for its end")] UsageSlot);
-
-/// Counts a request against the caller's rate, and takes one of its slots.
-fn take_call_slot(guard: &Guard, caller: &Identity, from: Option<IpAddr>) -> Result<CallSlot, ExceededBound> {
-    guard.question(caller)?;
-    let place = caller.call_place(from).inspect_err(|exceeded| guard.exceeded(caller, exceeded))?;
-    Ok(CallSlot(place))
-}
-
-fn exceeded_response(path: &str, exceeded: &ExceededBound) -> Response {
-    let fault = FieldViolation::new("authorization", exceeded.to_string());
-    let mut answer = refuse(path, StatusCode::TOO_MANY_REQUESTS, &fault);
-    let after = exceeded.retry_after.as_secs().max(1);
-    answer.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from(after));
-    answer
-}
 
 /// Gives the connection a permanent slot if it has a client certificate: the TLS settings accept
 /// only valid ones.
@@ -136,25 +82,31 @@ pub(super) fn make_slot_permanent(of_request: &Extensions, caller: Option<&Ident
 
 /// The header with the caller's token. GitLab sends the secret of a hook in a header of its own.
 /// That secret may be a token of the access file, so that each project's hook can have its own.
-fn authorization(headers: &HeaderMap, role: Role) -> Option<Cow<'_, str>> {
-    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
-    let secret = || text(SECRET_HEADER).filter(|_secret| role == Role::Hook);
-    text(header::AUTHORIZATION.as_str())
-        .map(Cow::Borrowed)
-        .or_else(|| Some(format!("Bearer {}", secret()?).into()))
+fn authorization(headers: &HeaderMap, roles: Roles) -> Option<Cow<'_, HeaderValue>> {
+    let secret = || headers.get(SECRET_HEADER).filter(|_secret| roles.has(Role::Hook));
+    let bearer = || HeaderValue::from_bytes(&[b"Bearer ", secret()?.as_bytes()].concat()).ok();
+    headers.get(header::AUTHORIZATION).map(Cow::Borrowed).or_else(|| bearer().map(Cow::Owned))
 }
 
-fn denied_response(path: &str, denied: &Denied) -> Response {
-    let status = match denied {
-        Denied::Unidentified | Denied::NotAccepted(_) => StatusCode::UNAUTHORIZED,
-        Denied::NotNow | Denied::Changed => StatusCode::SERVICE_UNAVAILABLE,
-        Denied::NoGrant | Denied::NotAllowed { .. } => StatusCode::FORBIDDEN,
+fn refusal(path: &str, refused: &NotAdmitted) -> Response {
+    let (status, text) = match refused {
+        NotAdmitted::Exceeded(exceeded) => (StatusCode::TOO_MANY_REQUESTS, exceeded.to_string()),
+        NotAdmitted::OverAll(text) => (StatusCode::FORBIDDEN, text.clone()),
+        NotAdmitted::Denied(denied) => match denied {
+            Denied::Unidentified | Denied::NotAccepted(_) => (StatusCode::UNAUTHORIZED, denied.to_string()),
+            Denied::NotNow | Denied::Changed => (StatusCode::SERVICE_UNAVAILABLE, denied.to_string()),
+            Denied::NoGrant | Denied::NotAllowed { .. } => (StatusCode::FORBIDDEN, denied.to_string()),
+        },
     };
-    let mut answer = refuse(path, status, &FieldViolation::new("authorization", denied.to_string()));
+    let mut answer = refuse(path, status, &FieldViolation::new("authorization", text));
     if status == StatusCode::UNAUTHORIZED {
         // asks a browser for name and password: any name, and the token as password
-        let schemes = header::HeaderValue::from_static("Basic realm=\"plimsoll\", Bearer realm=\"plimsoll\"");
+        let schemes = HeaderValue::from_static("Basic realm=\"plimsoll\", Bearer realm=\"plimsoll\"");
         answer.headers_mut().insert(header::WWW_AUTHENTICATE, schemes);
+    }
+    if let NotAdmitted::Exceeded(exceeded) = refused {
+        let after = exceeded.retry_after.as_secs().max(1);
+        answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(after));
     }
     answer
 }
@@ -166,7 +118,7 @@ mod tests {
     use axum::body::Body;
 
     use super::*;
-    use crate::{access::identity::hash, runtime::metrics::Metrics};
+    use crate::{access::identity::hash, door::BACKUP_PATH, runtime::metrics::Metrics};
 
     #[test]
     fn what_holds_all_projects_is_for_callers_of_all_projects() {

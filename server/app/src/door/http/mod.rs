@@ -48,9 +48,9 @@ use gate::{Gate, ListenerChecks};
 use plimsoll_core::domain::FieldViolation;
 
 use crate::door::{
-    BACKUP_PATH,
     http_state::HttpState,
     net::{Bounds, Listener},
+    permissions::{BACKUP_PATH, COLLECT_PATH, XML_RPC_PATH},
     web,
 };
 use refusal::refuse;
@@ -70,14 +70,14 @@ pub(crate) async fn serve(listener: Listener, parts: HttpState, bounds: Bounds) 
     let calls = parts.calls.clone();
     let router = Router::new()
         .route("/v1/allocation", get(allocation::allocation))
-        .route("/v1/collect", post(collect::collect))
+        .route(COLLECT_PATH, post(collect::collect))
         .route("/agent/{platform}", get(agent::agent))
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(probes::readyz))
         .route("/readyz/reads", get(probes::readyz_reads))
         .route("/metrics", get(probes::metrics))
         .route(BACKUP_PATH, get(backup::backup))
-        .route(xml_rpc::PATH, post(xml_rpc::call))
+        .route(XML_RPC_PATH, post(xml_rpc::call))
         .route("/", post(xml_rpc::call))
         .merge(web::routes())
         .fallback(no_such_path)

@@ -51,9 +51,6 @@ use crate::{
 };
 use waiting::PendingAnswer;
 
-/// The path that clients ask where their address names none but `/`.
-pub(super) const PATH: &str = "/RPC2";
-
 /// Start of each answer: the declaration of XML.
 const DECLARATION: &str = "<?xml version='1.0'?>\n";
 
