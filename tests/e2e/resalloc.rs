@@ -8,7 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use plimsoll_tests::{Server, Site, allow_open_files, waits};
+use plimsoll_tests::{AccessFile, Server, Site, allow_open_files, waits};
 
 use crate::tools::has_python;
 
@@ -176,7 +176,9 @@ print(upstream.openTickets(), "open upstream")
 #[test]
 fn a_call_that_waits_takes_little_memory_and_no_thread() {
     allow_open_files().unwrap();
-    let site = Site::start_with(&[("--pools-file", POOLS)], &["--http-connections", "3000"]).unwrap();
+    let access = AccessFile::default().token("copr", &["caller", "reader"], "");
+    let files = [("--pools-file", POOLS), ("--access-file", access.text())];
+    let site = Site::start_with(&files, &["--http-connections", "3000"]).unwrap();
     let each = waits::measure(&site.server, 1200).unwrap();
     // ten thousand of them: below 240 MiB
     assert!(each.waiting < 24 * 1024, "{each:?}");

@@ -44,7 +44,7 @@ pub fn measure(server: &Server, count: u32) -> anyhow::Result<ConnectionBytes> {
     let (with_waits, threads) = (resident()?, threads()?.saturating_sub(threads_before));
     for _ in 0..count {
         let mut idle = TcpStream::connect(server.http)?;
-        idle.write_all(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+        idle.write_all(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer copr\r\n\r\n")?;
         until(&mut idle, "is not served")?;
         open.push(idle);
     }
@@ -52,7 +52,7 @@ pub fn measure(server: &Server, count: u32) -> anyhow::Result<ConnectionBytes> {
     Ok(ConnectionBytes { waiting: each(with_waits.saturating_sub(before)), idle, threads })
 }
 
-/// Sends what Python's client sends.
+/// Sends what Python's client sends, with the token `copr`.
 fn call(stream: &mut TcpStream, method: &str, argument: &str) -> anyhow::Result<()> {
     let body = format!(
         "<?xml version='1.0'?>\n<methodCall>\n<methodName>{method}</methodName>\n<params>\n<param>\n<value>{argument}</value></param>\n\
@@ -60,7 +60,7 @@ fn call(stream: &mut TcpStream, method: &str, argument: &str) -> anyhow::Result<
     );
     let head = format!(
         "POST /RPC2 HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\nContent-Type: text/xml\r\nUser-Agent: Python-xmlrpc/3.11\r\n\
-         Content-Length: {}\r\n\r\n",
+         Authorization: Bearer copr\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
     Ok(stream.write_all((head + &body).as_bytes())?)

@@ -52,7 +52,7 @@ const OPERATOR: Who = Who::OneOf(&[Role::Operator]);
 /// Of single tickets: access to one is checked later.
 const CALLER_OR_OPERATOR: Who = Who::OneOf(&[Role::Caller, Role::Operator]);
 
-/// The rpcs.
+/// The rpcs. What has no row here is not served.
 const RPCS: [Endpoint; 23] = [
     Endpoint::of("/plimsoll.v1.Collector/Stream", AGENT).lasting().sending(),
     Endpoint::of("/plimsoll.v1.Predictor/Predict", CALLER),
@@ -80,9 +80,6 @@ const RPCS: [Endpoint; 23] = [
     Endpoint::of("/grpc.health.*", Who::Anyone),
     Endpoint::of("/grpc.reflection.*", Who::Anyone).sending(),
 ];
-
-/// Any other rpc is only for operators, until it has a row.
-const OTHER_RPCS: Endpoint = Endpoint::of("", OPERATOR);
 
 /// The paths of the HTTP listener.
 const PATHS: [Endpoint; 11] = [
@@ -133,9 +130,9 @@ impl Endpoint {
     }
 }
 
-/// The row of an rpc.
-pub(super) fn of_rpc(path: &str) -> &'static Endpoint {
-    RPCS.iter().find(|row| row.is_at(path, true)).unwrap_or(&OTHER_RPCS)
+/// The row of an rpc; `None` for what is not served.
+pub(super) fn of_rpc(path: &str) -> Option<&'static Endpoint> {
+    RPCS.iter().find(|row| row.is_at(path, true))
 }
 
 /// The row of a path. `posts`: the method is `POST`.
@@ -169,8 +166,7 @@ mod tests {
         }
         let line = |who: &Who| {
             let names: Vec<_> = rows().filter(|row| row.who == *who).map(shown).collect();
-            let others = [(OPERATOR, "all other rpcs"), (READER, "all other paths")];
-            let others = others.iter().filter(|other| other.0 == *who).map(|other| other.1.to_owned());
+            let others = (*who == READER).then(|| "all other paths of the HTTP port".to_owned());
             format!(
                 "| {} | {} |\n",
                 whose(*who),
@@ -190,13 +186,12 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_row_needs_the_strongest_role() {
-        for unknown in
-            ["/plimsoll.v1.StatsX/Watch", "/plimsoll.v2.Stats/Watch", "/grpc.healthX/Check", "/", ""]
-        {
-            assert_eq!(of_rpc(unknown).who, OPERATOR, "{unknown}");
+    fn what_has_no_row_is_not_served_or_for_readers() {
+        for unknown in ["/plimsoll.v1.Stats/X", "/plimsoll.v2.Stats/Watch", "/grpc.healthX/Check", "/", ""] {
+            assert!(of_rpc(unknown).is_none(), "{unknown}");
         }
-        assert!(of_path(XML_RPC_PATH, true).needs_name && of_rpc(&format!("{REFLECTION}v1.X/Y")).sends);
+        assert!(of_rpc(&format!("{REFLECTION}v1.X/Y")).is_some_and(|row| row.sends));
+        assert!(of_path(XML_RPC_PATH, true).needs_name);
         assert_eq!(of_path("/attempts/x", false).who, READER, "a page");
         assert_eq!(of_path("/agent", false).who, READER);
     }

@@ -133,7 +133,10 @@ where
             deadline::call_timeout(request.headers()).map_or(ANSWER_WITHIN, |asked| asked.min(ANSWER_WITHIN));
         let path = request.uri().path();
         let reflection = self.reflection_slot(path)?;
-        let rpc = permissions::of_rpc(path);
+        let Some(rpc) = permissions::of_rpc(path) else {
+            self.count_failure(Code::Unimplemented);
+            return Err(Box::new(Status::unimplemented("this server has no such rpc").into_http()));
+        };
         let (call, span) = (self.calls.begin(), tracing::debug_span!("call", otel.name = path));
         let mut request = request.map(|body| {
             if rpc.sends {

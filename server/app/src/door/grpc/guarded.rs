@@ -165,7 +165,9 @@ pub(super) mod tests {
         let guard = Guard::open(Some(path), Arc::new(Metrics::new())).unwrap();
         let answer = |path: &str| {
             let mut request = http::Request::builder().uri(path).body(()).unwrap();
-            admit(&guard, permissions::of_rpc(path), &mut request).map(drop).map_err(|status| status.code())
+            admit(&guard, permissions::of_rpc(path).unwrap(), &mut request)
+                .map(drop)
+                .map_err(|status| status.code())
         };
         for rpc in ["OpenTicket", "WatchTicket", "CloseTicket"] {
             assert_eq!(answer(&format!("/plimsoll.v1.Placement/{rpc}")), Err(Code::Unauthenticated), "{rpc}");

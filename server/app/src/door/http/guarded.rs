@@ -2,7 +2,7 @@
 //! its requests was admitted here, or was proved to be a hook of GitLab. Probes and refused
 //! requests do not count for that, because any client can send them.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use axum::{
     extract::Request,
@@ -14,7 +14,7 @@ use plimsoll_core::domain::FieldViolation;
 use super::{refusal::refuse, shown_path};
 use crate::{
     access::{
-        guard::Guard,
+        guard::{Caller, Guard},
         identity::{Denied, Identity, Role, Roles, UsageSlot},
     },
     ci::gitlab::SECRET_HEADER,
@@ -56,7 +56,8 @@ pub(super) fn admit(
     let (caller, slot) =
         admission::admit(guard, asked).map_err(|refused| Box::new(refusal(path, &refused)))?;
     make_slot_permanent(request.extensions(), Some(&caller));
-    request.extensions_mut().insert(caller);
+    // without its admission, which holds the header and so the buffer that the request was read into: calls may wait for hours
+    request.extensions_mut().insert(Caller::from(Arc::clone(&caller)));
     Ok(Some(CallSlot(slot)))
 }
 
@@ -113,8 +114,6 @@ fn refusal(path: &str, refused: &NotAdmitted) -> Response {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use axum::body::Body;
 
     use super::*;
