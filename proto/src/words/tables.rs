@@ -29,6 +29,8 @@ pub struct FactTable {
 pub enum FactCell {
     /// Text.
     Text(String),
+    /// Text that a terminal shows below its row, behind the heading of its column.
+    Long(String),
     /// A sentence; names between backquotes are marked, where that is possible.
     Marked(String),
     /// A number with its unit.
@@ -56,6 +58,7 @@ impl FactCell {
     pub fn text(&self) -> String {
         match self {
             Self::Text(text)
+            | Self::Long(text)
             | Self::Marked(text)
             | Self::Number(text)
             | Self::Package(text)
@@ -102,7 +105,7 @@ impl FactTable {
     }
 }
 
-use FactCell::{Attempt, Build, Ended, Failures, LogLine, Marked, Number, Package, Packages, Text};
+use FactCell::{Attempt, Build, Ended, Failures, LogLine, Long, Marked, Number, Package, Packages, Text};
 
 /// A table with a row for each of `items`.
 pub fn table_of<T, const COLUMNS: usize>(
@@ -123,7 +126,7 @@ pub fn regressions(moved: &[Regression]) -> FactTable {
             Number(figures::times(one.factor)),
             Number(bytes(one.before_bytes)),
             Number(bytes(one.now_bytes)),
-            Text(match (one.changed.as_str(), one.kind()) {
+            Long(match (one.changed.as_str(), one.kind()) {
                 ("", ChangeKind::Drift) => String::new(),
                 ("", _) => "nothing in the key".to_owned(),
                 (changed, _) => changed.to_owned(),
@@ -174,7 +177,7 @@ pub fn failing_lines(groups: &[FailureGroup]) -> FactTable {
         let line = failure_line(&group.failure_line, &group.signature_line).to_owned();
         [
             LogLine(line, group.project.clone()),
-            Text(cause_words(group.cause()).to_owned()),
+            Long(cause_words(group.cause()).to_owned()),
             Failures(group.attempts, group.cause(), group.project.clone(), group.signature.clone()),
             Packages(group.packages.clone(), more_packages(group)),
             Number(count(group.retried)),

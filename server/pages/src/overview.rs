@@ -114,7 +114,7 @@ fn number_cards(totals: &StatsTotals, currency: &str, running: usize, view: &Rea
             (card("Highest need", &sums::highest_need_words(totals), &html! {
                 "need over ask: " (sums::need_over_ask_words(totals))
             }))
-            (card("Running now", &count(numbers_of(running)), &html! { a href=(view.link("/running", &[])) { "Look at them" } }))
+            (card("Running now", &count(running as u64), &html! { a href=(view.link("/running", &[])) { "Look at them" } }))
         }
         (left_out_note(totals))
     }
@@ -123,10 +123,6 @@ fn number_cards(totals: &StatsTotals, currency: &str, running: usize, view: &Rea
 /// Which attempts the totals above leave out.
 pub(super) fn left_out_note(totals: &StatsTotals) -> Markup {
     html! { @if let Some(text) = sums::left_out_words(totals) { p.quiet { (words::sentence(&text)) } } }
-}
-
-fn numbers_of(running: usize) -> u64 {
-    u64::try_from(running).unwrap_or(u64::MAX)
 }
 
 /// What predictions would have saved; empty if no attempt has a prediction.

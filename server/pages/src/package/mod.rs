@@ -206,14 +206,10 @@ fn by_version(versions: &GetStatsResponse, view: &ReaderChoice) -> Markup {
             Number(share_of(totals.failed, totals.attempts)),
             Number(sums::highest_need_cell(totals)),
             Number(cell(sums::memory_wasted_hours(totals), amount)),
-            Number(millis(mean_ms(totals))),
+            Number(millis(figures::to_whole(sums::mean_wall_ms(totals).unwrap_or(0.0)))),
         ]
     });
     facts("Versions", &Markup::default(), &table, 50, view)
-}
-
-fn mean_ms(totals: &StatsTotals) -> u64 {
-    figures::to_whole(sums::mean_wall_ms(totals).unwrap_or(0.0))
 }
 
 /// Whether the memory size is the configured default, because no attempt determines it.

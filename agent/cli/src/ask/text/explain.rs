@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
-use plimsoll_proto::{tables, v1::ExplainResponse};
-
-use super::{
-    jobs,
-    predictor::{render_explained, render_prediction},
+use plimsoll_proto::{
+    shown::clean,
+    tables,
+    v1::{ExplainResponse, JobsCurve},
 };
+
+use super::predictor::{render_explained, render_prediction};
 
 /// Most attempts that an explanation shows.
 const SHOWN_ATTEMPTS: usize = 20;
@@ -18,7 +19,7 @@ pub(in crate::ask) fn render_jobs(explained: &ExplainResponse) -> String {
     match &explained.jobs {
         Some(curve) => {
             text.push('\n');
-            text.push_str(&jobs::render(curve));
+            text.push_str(&jobs(curve));
         }
         None => text.push_str("this server does not tell what other numbers of build jobs need\n"),
     }
@@ -31,7 +32,7 @@ pub(in crate::ask) fn render_explanation(explained: &ExplainResponse) -> String 
     text.push_str("disk           no size is given: builds are not measured for it\n");
     if let Some(curve) = &explained.jobs {
         text.push('\n');
-        text.push_str(&jobs::render(curve));
+        text.push_str(&jobs(curve));
     }
     if explained.attempts.is_empty() {
         text.push_str("\nno attempt was used\n");
@@ -50,4 +51,13 @@ pub(in crate::ask) fn render_explanation(explained: &ExplainResponse) -> String 
         text.push_str("> is an attempt that memory stopped: it needed more than that.\n");
     }
     text
+}
+
+/// A row for each number of build jobs, then the conclusions.
+fn jobs(curve: &JobsCurve) -> String {
+    let table = tables::jobs_curve(curve);
+    let text = if table.rows.is_empty() { String::new() } else { table.lines() };
+    // each clause gets a line of its own, because one long line is hard to read
+    let clauses = curve.reason.split("; ").filter(|clause| !clause.is_empty());
+    text + &clauses.map(|clause| clean(clause) + "\n").collect::<String>()
 }

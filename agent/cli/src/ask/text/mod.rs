@@ -8,7 +8,6 @@ mod attempts;
 mod cells;
 mod explain;
 mod groups;
-mod jobs;
 mod key;
 #[cfg(feature = "people")]
 mod predicted;

@@ -20,7 +20,7 @@ pub(in crate::ask) fn render_proposals(answer: &RecommendResponse, look: Termina
     } else {
         let scope = scope(answer).map(|scope| scope + "\n").unwrap_or_default();
         let rows = render_facts(&table(answer), usize::MAX, look);
-        let _written = writeln!(text, "{}\n{}\n{scope}\n{rows}", clean(&summary(answer)), window(answer));
+        let _written = write!(text, "{}\n{}\n{scope}\n{rows}", clean(&summary(answer)), window(answer));
     }
     if answer.left_out > 0 {
         let rest = figures::counted(answer.left_out, "package");

@@ -12,7 +12,7 @@ use super::cells;
 use crate::ask::terminal_style::{Paint, TerminalStyle};
 
 /// Indentation of a note below a row.
-const NOTE_INDENT: &str = "    ";
+pub(super) const NOTE_INDENT: &str = "    ";
 /// Spaces between two columns.
 const GAP: &str = "  ";
 
@@ -172,9 +172,12 @@ pub(super) fn render_facts(facts: &FactTable, most: usize, look: TerminalStyle) 
     for row in facts.rows.iter().take(most) {
         let cell = |nth: &usize| Some(clean(&row.get(*nth)?.text()));
         table.add_row(order.iter().filter_map(cell).map(Cell::from).collect());
-        let note = |nth: &usize| match row.get(*nth)? {
-            FactCell::Packages(..) => Some(format!("packages {}", cell(nth)?)),
-            _ => cell(nth),
+        let note = |nth: &usize| match (row.get(*nth)?, cell(nth)?) {
+            (_, text) if text.is_empty() => None,
+            (FactCell::Long(_) | FactCell::Packages(..), text) => {
+                Some(format!("{} {text}", facts.columns.get(*nth)?))
+            }
+            (_, text) => Some(text),
         };
         if !below.is_empty() {
             table.add_note(below.iter().filter_map(note).collect::<Vec<_>>().join("; "));
@@ -185,10 +188,8 @@ pub(super) fn render_facts(facts: &FactTable, most: usize, look: TerminalStyle) 
 
 /// Whether the cell needs the room of a line.
 fn is_long(cell: &FactCell) -> bool {
-    matches!(
-        cell,
-        FactCell::Marked(_) | FactCell::LogLine(..) | FactCell::Packages(..) | FactCell::Attempt(..)
-    )
+    use FactCell::{Attempt, LogLine, Long, Marked, Packages};
+    matches!(cell, Long(_) | Marked(_) | LogLine(..) | Packages(..) | Attempt(..))
 }
 
 #[cfg(test)]
