@@ -10,7 +10,7 @@ use crate::figures;
 pub(super) const VIEW_BOX: &str = "0 0 480 260";
 const WIDTH: f64 = 480.0;
 const HEIGHT: f64 = 260.0;
-/// Approximate width of a letter of the largest text, which is that of narrow screens: 15 units high.
+/// Approximate width of a letter of the largest text, which is that of narrow screens: 16 units high.
 const LETTER: f64 = 9.0;
 /// Most marks of the horizontal axis: their labels need 90 units each.
 const MARKS_ACROSS: u32 = 5;
