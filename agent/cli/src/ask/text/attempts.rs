@@ -9,10 +9,9 @@ use plimsoll_proto::{
 
 use super::{
     attempt::{end_paint, result_cell},
-    cells::fit_text,
     key::name,
     stats,
-    table::{Cell, Column, NOTE_INDENT, Table},
+    table::{Cell, Column, Table},
 };
 use crate::ask::terminal_style::{Paint, TerminalStyle};
 
@@ -39,8 +38,10 @@ pub(in crate::ask) fn render_attempts(
     for summary in &page.attempts {
         table.add_row(row(summary));
         if !summary.failure_line.is_empty() {
-            let room = look.columns.map_or(usize::MAX, |columns| columns.saturating_sub(NOTE_INDENT.len()));
-            table.add_note(fit_text(&clean(&summary.failure_line), room));
+            let room = look
+                .columns
+                .map_or(usize::MAX, |columns| columns.saturating_sub(super::table::NOTE_INDENT.len()));
+            table.add_note(super::fit_text(&clean(&summary.failure_line), room));
         }
     }
     let mut text = table.render(look);
