@@ -34,6 +34,13 @@ pub fn cell<T>(number: Option<T>, say: impl Fn(T) -> String) -> String {
     number.map_or_else(|| DASH.to_owned(), say)
 }
 
+/// A length of time in the largest unit that divides it: `15 min`, `6 h`, `1 d`.
+pub fn in_one_unit(ms: u64) -> String {
+    let units = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)];
+    let fitting = units.into_iter().find(|(_, unit)| ms >= *unit && ms.is_multiple_of(*unit));
+    fitting.map_or_else(|| format!("{ms} ms"), |(name, unit)| format!("{} {name}", ms / unit))
+}
+
 /// Formats a duration: `40 ms`, `1.5 s`, `1 min 5 s`, `1 h 1 min`. The last part is rounded.
 pub fn millis(ms: u64) -> String {
     match ms {

@@ -296,13 +296,7 @@ fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
-/// Names of the packages in a group of failures, those with most failures first: `zlib, hdf5 and 3 more`.
-#[must_use]
-pub fn packages_words(group: &FailureGroup) -> String {
-    group.packages.join(", ") + &more_packages(group)
-}
-
-/// The end of [`packages_words`]: ` and 3 more`, or nothing.
+/// The end of a list of a group's packages: ` and 3 more`, or nothing.
 #[must_use]
 pub fn more_packages(group: &FailureGroup) -> String {
     match group.packages_total.saturating_sub(group.packages.len() as u64) {

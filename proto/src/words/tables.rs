@@ -3,12 +3,15 @@
 
 use crate::{
     evidence::cause_words,
-    figures::{self, NOT_KNOWN, amount, bytes, count, part_of, percent, share_of},
-    reasons::failure_line,
+    figures::{self, NOT_KNOWN, amount, bytes, cell, cell_bound, count, millis, part_of, percent, share_of},
+    measured::{self, IncompleteNeed},
+    reasons::{failure_line, rung_scope},
+    shown::clean,
     sums::{more_packages, moved_over_words, moved_since_words},
     times,
     v1::{
-        Cause, ChangeKind, FailureGroup, Flaky, MixedNeed, Regression, SilencedRule, Variable, WrongVerdicts,
+        Cause, ChangeKind, FailureGroup, Flaky, JobsCurve, JobsPoint, MixedNeed, Regression, SilencedRule,
+        UsedAttempt, Variable, WrongVerdicts,
     },
 };
 
@@ -26,6 +29,8 @@ pub struct FactTable {
 pub enum FactCell {
     /// Text.
     Text(String),
+    /// Text that a terminal shows below its row, behind the heading of its column.
+    Long(String),
     /// A sentence; names between backquotes are marked, where that is possible.
     Marked(String),
     /// A number with its unit.
@@ -53,6 +58,7 @@ impl FactCell {
     pub fn text(&self) -> String {
         match self {
             Self::Text(text)
+            | Self::Long(text)
             | Self::Marked(text)
             | Self::Number(text)
             | Self::Package(text)
@@ -62,7 +68,10 @@ impl FactCell {
             Self::Packages(names, more) => names.join(", ") + more,
             Self::Ended(_, unix_ms) => times::date_time(*unix_ms),
             Self::Unknown => NOT_KNOWN.to_owned(),
-            Self::Attempt(words, id, note) => format!("{words} {id} ({note})"),
+            Self::Attempt(words, id, note) => {
+                let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
+                format!("{words} {id}{note}").trim_start().to_owned()
+            }
         }
     }
 
@@ -72,7 +81,31 @@ impl FactCell {
     }
 }
 
-use FactCell::{Attempt, Build, Ended, Failures, LogLine, Marked, Number, Package, Packages, Text};
+impl FactTable {
+    /// The table as lines, texts aligned left and numbers right, for output whose width does not matter.
+    pub fn lines(&self) -> String {
+        let heads = self.columns.iter().map(|head| (*head).to_owned()).collect();
+        let texts = |row: &Vec<FactCell>| row.iter().map(|cell| clean(&cell.text())).collect();
+        let lines: Vec<Vec<String>> = std::iter::once(heads).chain(self.rows.iter().map(texts)).collect();
+        let width =
+            |nth: usize| lines.iter().filter_map(|line| line.get(nth)).map(|text| text.chars().count()).max();
+        let column = |nth: usize| {
+            let is_number = self.rows.first().and_then(|row| row.get(nth)).is_some_and(FactCell::is_number);
+            (width(nth).unwrap_or(0), is_number)
+        };
+        let columns: Vec<(usize, bool)> = (0..self.columns.len()).map(column).collect();
+        let padded = |(text, (width, is_number)): (&String, &(usize, bool))| {
+            if *is_number { format!("{text:>width$}") } else { format!("{text:<width$}") }
+        };
+        let line = |line: &Vec<String>| {
+            let cells: Vec<String> = line.iter().zip(&columns).map(padded).collect();
+            cells.join("  ").trim_end().to_owned() + "\n"
+        };
+        lines.iter().map(line).collect()
+    }
+}
+
+use FactCell::{Attempt, Build, Ended, Failures, LogLine, Long, Marked, Number, Package, Packages, Text};
 
 /// A table with a row for each of `items`.
 pub fn table_of<T, const COLUMNS: usize>(
@@ -85,19 +118,15 @@ pub fn table_of<T, const COLUMNS: usize>(
 
 /// Builds with a changed need.
 pub fn regressions(moved: &[Regression]) -> FactTable {
-    let columns = ["build", "since", "factor", "before", "now", "with it changed", "extra GiB·h"];
+    let columns = ["build", "when", "factor", "before", "now", "with it changed", "extra GiB·h"];
     table_of(columns, moved, |one| {
         [
             Text(one.key.clone()),
-            Attempt(
-                moved_since_words(one).trim_start_matches("since "),
-                one.attempt.clone(),
-                moved_over_words(one),
-            ),
+            Attempt(moved_since_words(one), one.attempt.clone(), moved_over_words(one)),
             Number(figures::times(one.factor)),
             Number(bytes(one.before_bytes)),
             Number(bytes(one.now_bytes)),
-            Text(match (one.changed.as_str(), one.kind()) {
+            Long(match (one.changed.as_str(), one.kind()) {
                 ("", ChangeKind::Drift) => String::new(),
                 ("", _) => "nothing in the key".to_owned(),
                 (changed, _) => changed.to_owned(),
@@ -148,7 +177,7 @@ pub fn failing_lines(groups: &[FailureGroup]) -> FactTable {
         let line = failure_line(&group.failure_line, &group.signature_line).to_owned();
         [
             LogLine(line, group.project.clone()),
-            Text(cause_words(group.cause()).to_owned()),
+            Long(cause_words(group.cause()).to_owned()),
             Failures(group.attempts, group.cause(), group.project.clone(), group.signature.clone()),
             Packages(group.packages.clone(), more_packages(group)),
             Number(count(group.retried)),
@@ -173,4 +202,67 @@ pub fn silenced_rules(silenced: &[SilencedRule]) -> FactTable {
         let project = if one.project.is_empty() { "all without cases of their own" } else { &one.project };
         [Text(one.rule.clone()), Number(part_of(one.wrong, one.cases)), Text(project.to_owned())]
     })
+}
+
+/// The attempts behind a prediction. The weight is the share of the answer that an attempt decides; what it counts as is its need at the
+/// build jobs and the input asked for.
+pub fn used_attempts(attempts: &[UsedAttempt]) -> FactTable {
+    let columns = ["attempt", "which is of", "weight", "measured", "counts as", "-j", "time"];
+    table_of(columns, attempts, |used| {
+        let note =
+            IncompleteNeed::of(used.incomplete()).map_or_else(String::new, |need| need.note().to_owned());
+        let size = |size: u64| Number(cell_bound(Some(bytes(size)), used.censored));
+        let weight = used.weight * 100.0;
+        [
+            Attempt("", used.attempt.clone(), note),
+            Text(rung_scope(used.rung()).to_owned()),
+            Number(if weight < 9.95 { format!("{weight:.1} %") } else { format!("{weight:.0} %") }),
+            size(used.measured_bytes),
+            size(used.need_bytes),
+            Number(cell(used.build_jobs, |jobs| jobs.to_string())),
+            Number(millis(used.wall_ms)),
+        ]
+    })
+}
+
+/// The need at each number of build jobs.
+pub fn jobs_curve(curve: &JobsCurve) -> FactTable {
+    let columns = ["jobs", "need, half", "need, 95 %", "time, half", "memory x time", "rests on"];
+    table_of(columns, &curve.points, |point| {
+        let wall_ms = measured::point_wall_ms(point);
+        [
+            Text(format!("-j{}", point.jobs)),
+            Number(bytes(point.need_p50_bytes)),
+            Number(bytes(point.need_p95_bytes)),
+            Number(cell(wall_ms, millis)),
+            Number(cell(wall_ms, |_| figures::gib_hours(point.held_gib_hours))),
+            Text(measured::point_words(point) + &jobs_mark(curve, point.jobs)),
+        ]
+    })
+}
+
+fn jobs_mark(curve: &JobsCurve, jobs: u32) -> String {
+    let cheapest = || format!("the cheapest{}", cheapest_range(curve, jobs));
+    match (curve.most_that_fit == Some(jobs), curve.cheapest == Some(jobs)) {
+        (true, true) => format!("  <- the largest that fits, and {}", cheapest()),
+        (true, false) => "  <- the largest that fits".to_owned(),
+        (false, true) => format!("  <- {}", cheapest()),
+        (false, false) => String::new(),
+    }
+}
+
+/// A note for the cheapest number of jobs, which says up to which number it is known to be the cheapest. The
+/// note is needed if a higher number seems to use less memory, but was never tried, so that its time is a
+/// guess.
+fn cheapest_range(curve: &JobsCurve, jobs: u32) -> String {
+    let tried = curve.points.iter().filter(|point| point.attempts > 0).map(|point| point.jobs).max();
+    let least = curve.points.iter().find(|point| point.jobs == jobs).map(|point| point.held_gib_hours);
+    let guessed = |point: &&JobsPoint| Some(point.jobs) > tried && measured::point_wall_ms(point).is_some();
+    let mut guesses = curve.points.iter().filter(guessed).map(|point| Some(point.held_gib_hours));
+    match tried {
+        Some(tried) if guesses.any(|guess| guess < least) => {
+            format!(" up to -j{tried}, the largest that was tried")
+        }
+        _ => String::new(),
+    }
 }

@@ -66,41 +66,25 @@ fn indent(line: &str) -> usize {
 
 /// Indent of continued lines: the last column of the line, at most `most`; without columns, a little more than the line's own indent.
 fn hanging_column(line: &str, most: usize) -> usize {
-    let (mut at, mut spaces, mut hang) = (0, 0, None);
-    let first = indent(line);
-    let mut escape = false;
-    for letter in line.chars() {
-        match letter {
-            '\u{1b}' => escape = true,
-            _ if escape => escape = !letter.is_ascii_alphabetic(),
-            ' ' => {
-                spaces += 1;
-                at += 1;
-            }
-            _ => {
-                if spaces > 1 && at > first && at <= most {
-                    hang = Some(at);
-                }
-                spaces = 0;
-                at += 1;
-            }
-        }
-    }
-    hang.unwrap_or(first + HANGING_INDENT).min(most)
+    let (first, letters) = (indent(line), visible(line).collect::<Vec<_>>());
+    let begins_column = |three: &[char]| matches!(three, [' ', ' ', letter] if *letter != ' ');
+    let columns = letters.windows(3).zip(2..).filter(|(three, _)| begins_column(three)).map(|(_, at)| at);
+    columns.filter(|at| *at > first && *at <= most).last().unwrap_or(first + HANGING_INDENT).min(most)
 }
 
-/// Number of cells that a text takes on a terminal: colour sequences take none.
+/// Number of cells that a text takes on a terminal.
 fn cell_width(text: &str) -> usize {
+    visible(text).count()
+}
+
+/// The letters of a text without its colour sequences.
+fn visible(text: &str) -> impl Iterator<Item = char> {
     let mut escape = false;
-    let mut cells = 0;
-    for letter in text.chars() {
-        match letter {
-            '\u{1b}' => escape = true,
-            _ if escape => escape = !letter.is_ascii_alphabetic(),
-            _ => cells += 1,
-        }
-    }
-    cells
+    text.chars().filter(move |letter| {
+        let is_hidden = escape || *letter == '\u{1b}';
+        escape = is_hidden && !letter.is_ascii_alphabetic();
+        !is_hidden
+    })
 }
 
 #[cfg(test)]

@@ -151,7 +151,7 @@ pub(super) fn table(attempts: &[Summary], view: &ReaderChoice, name: &str) -> Ma
         "#Mean cores",
         "#-j",
     ];
-    super::table::table(name, &heads, attempts.iter().map(|summary| row(summary, view)))
+    super::table::table(name, heads, attempts.iter().map(|summary| row(summary, view)))
 }
 
 /// The need as a table cell, with a note if the measurement is incomplete.
@@ -162,27 +162,26 @@ pub(super) fn need(summary: &Summary) -> Markup {
     }
 }
 
-fn row(summary: &Summary, view: &ReaderChoice) -> Markup {
+fn row(summary: &Summary, view: &ReaderChoice) -> [Markup; 10] {
     let key = summary.key.clone().unwrap_or_default();
     let resources = summary.resources.unwrap_or_default();
     let jobs = key.hints.unwrap_or_default().build_jobs;
-    html! {
-        tr {
-            th scope="row" { a href=(view.package(&key.package)) { (key.package) } " " span.quiet { (key.version) } }
-            td { a.id href=(view.attempt(&summary.attempt)) { (summary.attempt) } }
-            td {
-                (words::badge(summary.outcome(), summary.cause()))
-                @if !summary.failure_line.is_empty() { br; code { (summary.failure_line) } }
-            }
-            td { (times::time(measured::ended_unix_ms(summary))) }
-            td.n { (millis(summary.wall_ms)) }
-            td.n title=[summary.censored.then_some("It was stopped for memory: it needs more than this")] { (need(summary)) }
-            td.n { (cell(measured::memory_asked(Some(&resources)).map(|asked| asked.bytes), bytes)) }
-            td.n { (cell(resources.memory_limit_bytes, bytes)) }
-            td.n { (cell(measured::mean_cores(summary), cores)) }
-            td.n { @match jobs { Some(jobs) => (jobs), None => "–" } }
-        }
-    }
+    let stopped = summary.censored.then_some("It was stopped for memory: it needs more than this");
+    [
+        html! { a href=(view.package(&key.package)) { (key.package) } " " span.quiet { (key.version) } },
+        html! { a.id href=(view.attempt(&summary.attempt)) { (summary.attempt) } },
+        html! {
+            (words::badge(summary.outcome(), summary.cause()))
+            @if !summary.failure_line.is_empty() { br; code { (summary.failure_line) } }
+        },
+        times::time(measured::ended_unix_ms(summary)),
+        html! { (millis(summary.wall_ms)) },
+        html! { span title=[stopped] { (need(summary)) } },
+        html! { (cell(measured::memory_asked(Some(&resources)).map(|asked| asked.bytes), bytes)) },
+        html! { (cell(resources.memory_limit_bytes, bytes)) },
+        html! { (cell(measured::mean_cores(summary), cores)) },
+        html! { (cell(jobs, |jobs| jobs.to_string())) },
+    ]
 }
 
 #[cfg(test)]
@@ -194,7 +193,7 @@ mod tests {
     #[test]
     fn a_failed_attempt_shows_the_line_that_it_is_known_by() {
         let failed = Summary { failure_line: "x.c: <b> error".to_owned(), ..Summary::default() };
-        assert!(row(&failed, &ReaderChoice::default()).into_string().contains("x.c: &lt;b&gt; error"));
+        assert!(row(&failed, &ReaderChoice::default())[2].0.contains("x.c: &lt;b&gt; error"));
     }
 
     #[test]
@@ -202,7 +201,7 @@ mod tests {
         let need = Some(1 << 30);
         let measured =
             |source: Source| Summary { need_peak_bytes: need, source: source.into(), ..Summary::default() };
-        let cell = |source| row(&measured(source), &ReaderChoice::default()).into_string();
+        let cell = |source| row(&measured(source), &ReaderChoice::default())[5].clone().into_string();
         assert!(
             cell(Source::ProcessTree).contains("1.00 GiB<br><span class=\"quiet\">measured by processes")
         );

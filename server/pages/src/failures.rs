@@ -18,7 +18,7 @@ use plimsoll_proto::{
 use super::{
     figures::{amount, count},
     page::{card, empty_page, timed_page},
-    table::{fact_table, scrolled},
+    table::fact_table,
     view::ReaderChoice,
 };
 
@@ -52,7 +52,7 @@ impl FailuresPage<'_> {
                 }
                 div id="failures" {
                     h2 { "By cause" }
-                    (scrolled("Failures by cause", &fact_table(&self.by_cause(&totals), usize::MAX, view)))
+                    (fact_table("Failures by cause", &self.by_cause(&totals), usize::MAX, view))
                     h2 { "By failing line" }
                     (by_line(&stats.failures, view))
                 }
@@ -95,7 +95,7 @@ fn by_line(groups: &[FailureGroup], view: &ReaderChoice) -> Markup {
         @if groups.is_empty() {
             p.why { "No failure of this time is known by a line of its log. " code { "plimsoll run" } " in front of a build reads its log, and a server with " code { "gitlab_url" } " reads the logs of GitLab jobs." }
         } @else {
-            (scrolled("Failures by failing line", &fact_table(&failing_lines(groups), usize::MAX, view)))
+            (fact_table("Failures by failing line", &failing_lines(groups), usize::MAX, view))
         }
     }
 }
@@ -151,10 +151,10 @@ mod tests {
             "50 %",
             "1.5",
             "/attempts/job-7",
-            "out of memory</th><td data-name=\"Failures\" class=\"n\"><a href=\"/attempts?cause=OOM\">10</a>",
-            "Retries\" class=\"n\">10<",
-            "Passed\" class=\"n\">90 %",
-            "no cause known</th><td data-name=\"Failures\" class=\"n\">1</td>",
+            "out of memory</th><td class=\"n\" data-name=\"Failures\"><a href=\"/attempts?cause=OOM\">10</a>",
+            "Retries\">10<",
+            "Passed\">90 %",
+            "no cause known</th><td class=\"n\" data-name=\"Failures\">1</td>",
             "2.5 GiB·h",
             "/attempts?cause=DETERMINISTIC&amp;signature=0f&amp;project=g%2Fa\">4</a>",
         ] {

@@ -9,7 +9,7 @@ use plimsoll_proto::{
 };
 
 use super::{
-    figures::{DASH, amount, cell, count, percent, rate, share, share_of},
+    figures::{amount, cell, count, percent, rate, share, share_of},
     flow::Flow,
     page::{card, empty_page, timed_page},
     table::{facts, table},
@@ -58,8 +58,8 @@ impl OverviewPage<'_> {
                 (number_cards(&totals, &stats.currency, running, view))
                 (savings_section(&totals, &stats.currency))
                 div.two {
-                    (flow.memory().half())
-                    (flow.failures().half())
+                    (flow.memory().figure())
+                    (flow.failures().figure())
                 }
                 (worst_section(stats, view))
                 div.two { @for part in &parts_of { div { (part) } } }
@@ -114,7 +114,7 @@ fn number_cards(totals: &StatsTotals, currency: &str, running: usize, view: &Rea
             (card("Highest need", &sums::highest_need_words(totals), &html! {
                 "need over ask: " (sums::need_over_ask_words(totals))
             }))
-            (card("Running now", &count(numbers_of(running)), &html! { a href=(view.link("/running", &[])) { "Look at them" } }))
+            (card("Running now", &count(running as u64), &html! { a href=(view.link("/running", &[])) { "Look at them" } }))
         }
         (left_out_note(totals))
     }
@@ -123,10 +123,6 @@ fn number_cards(totals: &StatsTotals, currency: &str, running: usize, view: &Rea
 /// Which attempts the totals above leave out.
 pub(super) fn left_out_note(totals: &StatsTotals) -> Markup {
     html! { @if let Some(text) = sums::left_out_words(totals) { p.quiet { (words::sentence(&text)) } } }
-}
-
-fn numbers_of(running: usize) -> u64 {
-    u64::try_from(running).unwrap_or(u64::MAX)
 }
 
 /// What predictions would have saved; empty if no attempt has a prediction.
@@ -192,23 +188,21 @@ fn worst_section(stats: &pb::GetStatsResponse, view: &ReaderChoice) -> Markup {
     groups.sort_by(|a, b| of(b.1).total_cmp(&of(a.1)));
     let heads = ["Package", head, "#Share of all", "#Attempts", "#Failed", "#Highest need"];
     let row = |(name, totals): (&str, &StatsTotals)| {
-        html! {
-            tr {
-                th scope="row" { a href=(view.package(name)) { (name) } }
-                td.n { (cell(known(totals), amount)) }
-                td.n {
-                    @if known(totals).is_some() { (share(of(totals), of(&all))) } @else { (DASH) } " "
-                    meter min="0" max=(of(&all).max(f64::MIN_POSITIVE)) value=(of(totals)) aria-hidden="true" {}
-                }
-                td.n { (count(totals.attempts)) }
-                td.n { (count(totals.failed)) }
-                td.n { (sums::highest_need_cell(totals)) }
-            }
-        }
+        [
+            html! { a href=(view.package(name)) { (name) } },
+            html! { (cell(known(totals), amount)) },
+            html! {
+                (cell(known(totals), |sum| share(sum, of(&all)))) " "
+                meter min="0" max=(of(&all).max(f64::MIN_POSITIVE)) value=(of(totals)) aria-hidden="true" {}
+            },
+            html! { (count(totals.attempts)) },
+            html! { (count(totals.failed)) },
+            html! { (sums::highest_need_cell(totals)) },
+        ]
     };
     html! {
         h2 { (title) }
-        (table(title, &heads, groups.into_iter().take(WORST_ROWS).map(row)))
+        (table(title, heads, groups.into_iter().take(WORST_ROWS).map(row)))
         p { a href=(view.link("/packages", &[])) { "All packages" } }
     }
 }
@@ -216,23 +210,21 @@ fn worst_section(stats: &pb::GetStatsResponse, view: &ReaderChoice) -> Markup {
 /// Links to choose a project or a stack; empty if there is only one.
 fn choices_by(groups: &[pb::Group], field: &str, view: &ReaderChoice) -> Markup {
     let (title, head) = if field == "stack" { ("Stacks", "Stack") } else { ("Projects", "Project") };
-    let heads = [head, "#Attempts", "#Failed", "#Wasted GiB·h"];
     let row = |group: &pb::Group| {
         let totals = group.totals.clone().unwrap_or_default();
         let link = view.link("/", &[(field, group.name.as_str())]);
-        html! {
-            tr {
-                th scope="row" { @if group.name.is_empty() { span.quiet { "not known" } } @else { a href=(link) { (group.name) } } }
-                td.n { (count(totals.attempts)) }
-                td.n { (share_of(totals.failed, totals.attempts)) }
-                td.n { (cell(sums::memory_wasted_hours(&totals), amount)) }
-            }
-        }
+        [
+            html! { @if group.name.is_empty() { span.quiet { "not known" } } @else { a href=(link) { (group.name) } } },
+            html! { (count(totals.attempts)) },
+            html! { (share_of(totals.failed, totals.attempts)) },
+            html! { (cell(sums::memory_wasted_hours(&totals), amount)) },
+        ]
     };
+    let heads = [head, "#Attempts", "#Failed", "#Wasted GiB·h"];
     html! {
         @if groups.len() > 1 {
             h2 { (title) }
-            (table(title, &heads, named_groups(groups).take(WORST_ROWS).map(row)))
+            (table(title, heads, named_groups(groups).take(WORST_ROWS).map(row)))
         }
     }
 }

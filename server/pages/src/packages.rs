@@ -10,7 +10,7 @@ use plimsoll_proto::{
 use super::{
     figures::{amount, cell, count, percent, share_of},
     page::{empty_page, timed_page},
-    table::{Sort, head, pages, scrolled},
+    table::{Head, Sort, pages, table},
     view::{Fields, ReaderChoice},
 };
 
@@ -122,34 +122,25 @@ fn packages_table(shown: &[Group], sort: Sort<'_>, fields: &Fields, view: &Reade
     let link = |by: &str, order: &str| {
         view.link("/packages", &[("q", fields.get("q")), ("sort", by), ("order", order)])
     };
-    let whole = html! {
-        table #packages {
-            thead { tr {
-                (head("Package", "name", sort, link))
-                @for (name, words, _) in COLUMNS { (head(words, name, sort, link)) }
-            } }
-            tbody { @for group in shown { (row(group, view)) } }
-        }
-    };
-    scrolled("Packages", &whole)
+    let heads = [("name", "Package")].into_iter().chain(COLUMNS.map(|(by, name, _)| (by, name)));
+    let heads = heads.map(|(by, name)| Head::sorting(name, by, sort, link));
+    html! { div #packages { (table("Packages", heads, shown.iter().map(|group| row(group, view)))) } }
 }
 
-fn row(group: &Group, view: &ReaderChoice) -> Markup {
+fn row(group: &Group, view: &ReaderChoice) -> [Markup; 8] {
     let totals = group.totals.clone().unwrap_or_default();
-    html! {
-        tr {
-            th scope="row" { a href=(view.package(&group.name)) { (group.name) } }
-            td.n { (cell(sums::memory_wasted_hours(&totals), amount)) }
-            td.n { (cell(sums::memory_asked(&totals), amount)) }
-            td.n { (cell(sums::memory_used_share(&totals), percent)) }
-            td.n { (sums::highest_need_cell(&totals)) }
-            td.n { (cell(sums::cpu_time(&totals), amount)) }
-            td.n { (count(totals.attempts)) }
-            td.n {
-                @if totals.failed == 0 { "0" } @else { (count(totals.failed)) " (" (share_of(totals.failed, totals.attempts)) ")" }
-            }
-        }
-    }
+    [
+        html! { a href=(view.package(&group.name)) { (group.name) } },
+        html! { (cell(sums::memory_wasted_hours(&totals), amount)) },
+        html! { (cell(sums::memory_asked(&totals), amount)) },
+        html! { (cell(sums::memory_used_share(&totals), percent)) },
+        html! { (sums::highest_need_cell(&totals)) },
+        html! { (cell(sums::cpu_time(&totals), amount)) },
+        html! { (count(totals.attempts)) },
+        html! {
+            @if totals.failed == 0 { "0" } @else { (count(totals.failed)) " (" (share_of(totals.failed, totals.attempts)) ")" }
+        },
+    ]
 }
 
 fn others_row(others: &Group) -> Markup {

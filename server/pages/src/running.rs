@@ -20,6 +20,18 @@ const RELOAD_SECONDS: u32 = 3;
 /// Seconds after which a browser without scripts loads the page again.
 const RELOAD_WHOLE_SECONDS: u32 = 15;
 
+const HEADS: [&str; 9] = [
+    "Package",
+    "Attempt",
+    "#For",
+    "#Need now",
+    "#Highest need",
+    "#With page cache",
+    "#Limit",
+    "#Mean cores",
+    "State",
+];
+
 /// What the page of running attempts shows.
 #[derive(Debug, Clone, Copy)]
 pub struct RunningPage<'a> {
@@ -49,7 +61,7 @@ impl RunningPage<'_> {
                         (count(running as u64)) " running"
                         @if running > SHOWN_ATTEMPTS { ", of which the " (SHOWN_ATTEMPTS) " with the highest need are shown" } "."
                     }
-                    (running_table(self.attempts, view))
+                    (table("Running attempts", HEADS, self.attempts.iter().map(|one| row(one, view))))
                     @if self.attempts.iter().any(|one| !measured::mark(one.source()).is_empty()) { p.quiet { (measured::MARK_NOTE) } }
                 }
             }
@@ -58,42 +70,25 @@ impl RunningPage<'_> {
     }
 }
 
-fn running_table(running: &[pb::Running], view: &ReaderChoice) -> Markup {
-    let heads = [
-        "Package",
-        "Attempt",
-        "#For",
-        "#Need now",
-        "#Highest need",
-        "#With page cache",
-        "#Limit",
-        "#Mean cores",
-        "State",
-    ];
-    table("Running attempts", &heads, running.iter().map(|one| row(one, view)))
-}
-
-fn row(one: &pb::Running, view: &ReaderChoice) -> Markup {
+fn row(one: &pb::Running, view: &ReaderChoice) -> [Markup; 9] {
     let key = one.key.clone().unwrap_or_default();
-    html! {
-        tr {
-            th scope="row" { a href=(view.package(&key.package)) { (key.package) } " " span.quiet { (key.version) } }
-            td { a.id href=(view.attempt(&one.attempt)) { (one.attempt) } }
-            td.n { (millis(one.elapsed_ms)) }
-            td.n { (bytes(one.need_bytes)) }
-            td.n {
-                (bytes(one.need_peak_bytes)) (measured::mark(one.source()))
-                @if let Some(limit) = one.memory_limit_bytes.filter(|limit| *limit > 0) {
-                    meter min="0" max=(limit) value=(one.need_peak_bytes.min(limit)) aria-hidden="true" {}
-                }
+    [
+        html! { a href=(view.package(&key.package)) { (key.package) } " " span.quiet { (key.version) } },
+        html! { a.id href=(view.attempt(&one.attempt)) { (one.attempt) } },
+        html! { (millis(one.elapsed_ms)) },
+        html! { (bytes(one.need_bytes)) },
+        html! {
+            (bytes(one.need_peak_bytes)) (measured::mark(one.source()))
+            @if let Some(limit) = one.memory_limit_bytes.filter(|limit| *limit > 0) {
+                meter min="0" max=(limit) value=(one.need_peak_bytes.min(limit)) aria-hidden="true" {}
             }
-            td.n { (bytes(measured::running_memory(one))) }
-            td.n { (cell(one.memory_limit_bytes, bytes)) }
-            td.n { (cell(measured::running_cores(one), cores)) }
-            td {
-                @if one.starved { span.badge.bad { span aria-hidden="true" { "! " } "starved" } }
-                @else { (words::badge(pb::Outcome::Running, pb::Cause::Unspecified)) }
-            }
-        }
-    }
+        },
+        html! { (bytes(measured::running_memory(one))) },
+        html! { (cell(one.memory_limit_bytes, bytes)) },
+        html! { (cell(measured::running_cores(one), cores)) },
+        html! {
+            @if one.starved { span.badge.bad { span aria-hidden="true" { "! " } "starved" } }
+            @else { (words::badge(pb::Outcome::Running, pb::Cause::Unspecified)) }
+        },
+    ]
 }

@@ -5,6 +5,7 @@ use maud::{Markup, html};
 
 use super::{
     page::plain_page,
+    table::table,
     view::{Fields, ReaderChoice},
     words,
 };
@@ -49,24 +50,19 @@ impl SettingsPage<'_> {
             form.search role="search" action="/settings" method="get" {
                 label { "Show settings with" input type="search" name="q" value=(fields.get("q")) data-narrows="settings" autocomplete="off"; }
             }
-            div.scroll tabindex="0" role="region" aria-label="Settings in force" {
-                table.stack #settings {
-                    thead { tr { th scope="col" { "Setting" } th scope="col" { "Value" } th scope="col" { "From" } th scope="col" { "What it does" } } }
-                    tbody {
-                        @for row in rows {
-                            tr {
-                                th.keep scope="row" { code { (row.name) } }
-                                td { @if row.value.is_empty() { span.quiet { "not set" } } @else { code { (row.value) } } }
-                                td { @if row.place == "default" { span.quiet { "default" } } @else { (row.place) } }
-                                td.text { (meaning(row)) }
-                            }
-                        }
-                    }
-                }
-            }
+            div #settings { (table("Settings in force", ["Setting", "Value", "From", "¶What it does"], rows.into_iter().map(cells))) }
         };
         plain_page("Settings in force", "/settings", view, &body)
     }
+}
+
+fn cells(row: &SettingRow<'_>) -> [Markup; 4] {
+    [
+        html! { code.keep { (row.name) } },
+        html! { @if row.value.is_empty() { span.quiet { "not set" } } @else { code { (row.value) } } },
+        html! { @if row.place == "default" { span.quiet { "default" } } @else { (row.place) } },
+        meaning(row),
+    ]
 }
 
 /// The text of `--help` for a setting, with commands and names marked. If the default is in force it is left

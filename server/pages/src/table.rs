@@ -1,6 +1,8 @@
-//! Tables: with headings, of facts, with headings that sort, and links to the other pages of a table.
+//! Tables: of cells, of facts, with headings that sort, and links to the other pages of a table.
 
-use maud::{Markup, PreEscaped, html};
+use std::borrow::Cow;
+
+use maud::{Markup, html};
 use plimsoll_proto::{
     WireEnum as _,
     tables::{FactCell, FactTable},
@@ -9,55 +11,51 @@ use plimsoll_proto::{
 
 use super::{times, view::ReaderChoice, words};
 
-/// A table. A heading that begins with `#` is of a column of numbers.
-pub(super) fn plain_table(heads: &[&str], rows: impl IntoIterator<Item = Markup>) -> Markup {
+/// The heading of a column.
+#[derive(Debug, Default)]
+pub(super) struct Head {
+    name: Cow<'static, str>,
+    /// The class of the column's cells: `n` for numbers, `text` for words that need room.
+    class: Option<&'static str>,
+    /// The address that sorts by this column, and how the rows are sorted by it now.
+    sorts: Option<(String, Option<&'static str>)>,
+}
+
+impl<T: Into<Cow<'static, str>>> From<T> for Head {
+    /// A heading that begins with `#` is of a column of numbers, one that begins with `¶` of a column of words that need room.
+    fn from(text: T) -> Self {
+        let text = text.into();
+        let class = [("#", "n"), ("¶", "text")].into_iter().find(|(sign, _)| text.starts_with(sign));
+        let name = class.map_or_else(|| text.clone(), |(sign, _)| text.replacen(sign, "", 1).into());
+        Self { name, class: class.map(|(_, class)| class), sorts: None }
+    }
+}
+
+/// A table that scrolls where it is too wide, also by keyboard; on a phone its rows are lists, with the heading of the column at each cell.
+/// The first cell names the row. `name` is for readers who cannot see the table.
+pub(super) fn table<Cells: IntoIterator<Item = Markup>>(
+    name: &str,
+    heads: impl IntoIterator<Item = impl Into<Head>>,
+    rows: impl IntoIterator<Item = Cells>,
+) -> Markup {
+    let heads: Vec<Head> = heads.into_iter().map(Into::into).collect();
     html! {
-        table {
-            thead { tr {
-                @for head in heads {
-                    @match head.strip_prefix('#') {
-                        Some(name) => th.n scope="col" { (name) },
-                        None => th scope="col" { (head) },
+        div.scroll tabindex="0" role="region" aria-label=(name) {
+            table {
+                thead { tr { @for head in &heads { (head.draw()) } } }
+                tbody {
+                    @for row in rows {
+                        tr {
+                            @for (nth, (head, cell)) in heads.iter().zip(row).enumerate() {
+                                @if nth == 0 { th class=[head.class] scope="row" { (cell) } }
+                                @else { td class=[head.class] data-name=(head.name) { (cell) } }
+                            }
+                        }
                     }
                 }
-            } }
-            tbody { @for row in rows { (row) } }
+            }
         }
     }
-}
-
-/// A table that scrolls where it is too wide, also by keyboard; on a phone its rows are lists. `name` is for readers who cannot see it.
-pub(super) fn scrolled(name: &str, table: &Markup) -> Markup {
-    html! { div.scroll tabindex="0" role="region" aria-label=(name) { (stacked(table)) } }
-}
-
-/// The table with the heading of its column at each cell, for screens on which a row becomes a list.
-fn stacked(table: &Markup) -> Markup {
-    let Some((head, rows)) = table.0.split_once("<tbody>") else { return table.clone() };
-    let names: Vec<String> = head.split("<th ").skip(1).map(heading).collect();
-    let mut text = head.replacen("<table", "<table class=\"stack named\"", 1) + "<tbody>";
-    for row in rows.split_inclusive("</tr>") {
-        let (first, cells) = row.split_once("<td").map_or((row, None), |(first, cells)| (first, Some(cells)));
-        text.push_str(first);
-        let mut names = names.iter().skip(usize::from(first.contains("<th ")));
-        for cell in cells.into_iter().flat_map(|cells| cells.split("<td")) {
-            let name = names.next().map(|name| format!(" data-name=\"{name}\"")).unwrap_or_default();
-            text.extend(["<td", &name, cell]);
-        }
-    }
-    PreEscaped(text)
-}
-
-/// The text of a heading, behind the start of its tag: without tags and the sign of the order.
-fn heading(cell: &str) -> String {
-    let cell = cell.split_once("</th>").map_or(cell, |(cell, _)| cell);
-    let texts = cell.split('>').skip(1).filter_map(|part| part.split('<').next());
-    texts.collect::<String>().trim_end_matches([' ', '▼', '▲']).to_owned()
-}
-
-/// A [`plain_table`] that is [`scrolled`].
-pub(super) fn table(name: &str, heads: &[&str], rows: impl IntoIterator<Item = Markup>) -> Markup {
-    scrolled(name, &plain_table(heads, rows))
 }
 
 /// A heading, an explanation and at most `most` rows of a table of facts; nothing if there are none.
@@ -72,33 +70,30 @@ pub(super) fn facts(
         @if !facts.rows.is_empty() {
             h2 { (heading) }
             @if !why.0.is_empty() { p.why { (why) } }
-            (scrolled(heading, &fact_table(facts, most, view)))
+            (fact_table(heading, facts, most, view))
         }
     }
 }
 
 /// At most `most` rows of a table of facts.
-pub(super) fn fact_table(facts: &FactTable, most: usize, view: &ReaderChoice) -> Markup {
-    let is_number =
-        |nth: usize| facts.rows.first().and_then(|row| row.get(nth)).is_some_and(FactCell::is_number);
-    html! {
-        table {
-            thead { tr {
-                @for (nth, name) in facts.columns.iter().enumerate() {
-                    th class=[is_number(nth).then_some("n")] scope="col" { (words::title(name)) }
-                }
-            } }
-            tbody {
-                @for row in facts.rows.iter().take(most) {
-                    tr { @for (nth, cell) in row.iter().enumerate() { (fact_cell(cell, nth == 0, view)) } }
-                }
-            }
-        }
-    }
+pub(super) fn fact_table(name: &str, facts: &FactTable, most: usize, view: &ReaderChoice) -> Markup {
+    let class = |nth: usize| match facts.rows.first()?.get(nth)? {
+        FactCell::Ended(..) => None,
+        FactCell::LogLine(..) => Some("text"),
+        cell if cell.is_number() => Some("n"),
+        _ => (nth > 0).then_some("text"),
+    };
+    let heads = facts.columns.iter().enumerate().map(|(nth, name)| Head {
+        name: words::title(name).into(),
+        class: class(nth),
+        sorts: None,
+    });
+    let rows = facts.rows.iter().take(most).map(|row| row.iter().map(|cell| fact_cell(cell, view)));
+    table(name, heads, rows)
 }
 
-fn fact_cell(cell: &FactCell, is_name: bool, view: &ReaderChoice) -> Markup {
-    let content = match cell {
+fn fact_cell(cell: &FactCell, view: &ReaderChoice) -> Markup {
+    match cell {
         FactCell::Package(name) => html! { a href=(view.package(name)) { (name) } },
         FactCell::Build(key, package) => html! { a href=(view.package(package)) { (key) } },
         FactCell::Failures(_, cause, project, signature) if *cause != Cause::Unspecified => {
@@ -120,14 +115,7 @@ fn fact_cell(cell: &FactCell, is_name: bool, view: &ReaderChoice) -> Markup {
         FactCell::Unknown => html! { span.quiet { (cell.text()) } },
         FactCell::Marked(text) => words::marked_up(text),
         other => html! { (other.text()) },
-    };
-    let class = match cell {
-        FactCell::Ended(..) => None,
-        FactCell::LogLine(..) => Some("text"),
-        cell if cell.is_number() => Some("n"),
-        _ => (!is_name).then_some("text"),
-    };
-    html! { @if is_name { th class=[class] scope="row" { (content) } } @else { td class=[class] { (content) } } }
+    }
 }
 
 /// How rows are sorted.
@@ -147,24 +135,32 @@ impl<'a> Sort<'a> {
     }
 }
 
-/// The heading of a column, with a link that sorts by it; `link` makes the address from the column and the
-/// direction.
-pub(super) fn head(name: &str, by: &str, sort: Sort<'_>, link: impl Fn(&str, &str) -> String) -> Markup {
-    let here = sort.by == by;
-    // a click on the current column reverses the order; otherwise names start with A, and numbers with the
-    // largest
-    let down = if here { !sort.descending } else { by != "name" };
-    let state = here.then_some(if sort.descending { "descending" } else { "ascending" });
-    let sign = if !here {
-        ""
-    } else if sort.descending {
-        " ▼"
-    } else {
-        " ▲"
-    };
-    html! {
-        th scope="col" class=[(by != "name").then_some("n")] aria-sort=[state] {
-            a href=(link(by, if down { "down" } else { "up" })) { (name) span aria-hidden="true" { (sign) } }
+impl Head {
+    /// A heading with a link that sorts by the column; `link` makes the address from the column and the direction.
+    pub(super) fn sorting(
+        name: &'static str,
+        by: &str,
+        sort: Sort<'_>,
+        link: impl Fn(&str, &str) -> String,
+    ) -> Self {
+        let here = sort.by == by;
+        // a click on the current column reverses the order; otherwise names start with A, and numbers with the
+        // largest
+        let down = if here { !sort.descending } else { by != "name" };
+        let state = here.then_some(if sort.descending { "descending" } else { "ascending" });
+        let address = link(by, if down { "down" } else { "up" });
+        Self { name: name.into(), class: (by != "name").then_some("n"), sorts: Some((address, state)) }
+    }
+
+    fn draw(&self) -> Markup {
+        let Some((address, state)) = &self.sorts else {
+            return html! { th class=[self.class] scope="col" { (self.name) } };
+        };
+        let sign = state.map_or("", |state| if state == "descending" { " ▼" } else { " ▲" });
+        html! {
+            th class=[self.class] scope="col" aria-sort=[*state] {
+                a href=(address) { (self.name) span aria-hidden="true" { (sign) } }
+            }
         }
     }
 }
@@ -190,11 +186,21 @@ mod tests {
     fn a_head_says_how_rows_are_sorted_and_turns_it_round() {
         let link = |by: &str, order: &str| format!("/x?sort={by}&order={order}");
         let sort = Sort::of("waste", "", "waste");
-        let text = head("Waste", "waste", sort, link).into_string();
+        let head = |name, by| Head::sorting(name, by, sort, link).draw().into_string();
+        let text = head("Waste", "waste");
         assert!(text.contains("aria-sort=\"descending\"") && text.contains("order=up"), "{text}");
-        let other = head("Package", "name", sort, link).into_string();
+        let other = head("Package", "name");
         assert!(!other.contains("aria-sort") && other.contains("order=up"), "{other}");
         assert!(Sort::of("", "", "waste").descending && !Sort::of("name", "", "waste").descending);
+    }
+
+    #[test]
+    fn each_cell_names_its_column_and_the_first_its_row() {
+        let rows = [["zlib", "5", "why"].map(|text| html! { (text) })];
+        let text = table("T", ["Package", "#Attempts", "¶Note"], rows).into_string();
+        let row = "<tr><th scope=\"row\">zlib</th><td class=\"n\" data-name=\"Attempts\">5</td>\
+                   <td class=\"text\" data-name=\"Note\">why</td></tr>";
+        assert!(text.contains(row) && text.contains("<th class=\"n\" scope=\"col\">Attempts</th>"), "{text}");
     }
 
     #[test]

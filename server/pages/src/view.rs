@@ -27,43 +27,30 @@ named_enum! {
 }
 
 impl TimeRange {
+    /// The range in words, for a link and for a sentence; its length, and the time of one step of statistics, milliseconds.
+    fn traits(self) -> (&'static str, &'static str, Option<u64>, u64) {
+        match self {
+            Self::Day => ("24 hours", "in the last 24 hours", Some(DAY), HOUR),
+            Self::Week => ("7 days", "in the last 7 days", Some(7 * DAY), 6 * HOUR),
+            Self::Month => ("30 days", "in the last 30 days", Some(30 * DAY), DAY),
+            Self::All => ("all time", "since the beginning", None, DAY),
+        }
+    }
+
     /// The range in words, for a link.
     pub fn words(self) -> &'static str {
-        match self {
-            Self::Day => "24 hours",
-            Self::Week => "7 days",
-            Self::Month => "30 days",
-            Self::All => "all time",
-        }
+        self.traits().0
     }
 
     /// The range in words, for a sentence.
     pub fn words_in_sentence(self) -> &'static str {
-        match self {
-            Self::Day => "in the last 24 hours",
-            Self::Week => "in the last 7 days",
-            Self::Month => "in the last 30 days",
-            Self::All => "since the beginning",
-        }
-    }
-
-    fn length_ms(self) -> Option<u64> {
-        match self {
-            Self::Day => Some(DAY),
-            Self::Week => Some(7 * DAY),
-            Self::Month => Some(30 * DAY),
-            Self::All => None,
-        }
+        self.traits().1
     }
 
     /// Time that one step of statistics covers, milliseconds. For all time a day is tried first; if that gives
     /// too many steps, [`Self::WIDER_MS`].
     pub fn step_ms(self) -> u64 {
-        match self {
-            Self::Day => HOUR,
-            Self::Week => 6 * HOUR,
-            Self::Month | Self::All => DAY,
-        }
+        self.traits().3
     }
 
     /// Time of a step, milliseconds, with which even the longest range has few enough steps: about a month.
@@ -107,7 +94,7 @@ pub struct ReaderChoice {
 impl ReaderChoice {
     /// The choice as a filter in a request.
     pub fn filter(&self) -> pb::Filter {
-        let from_unix_ms = self.range.length_ms().map(|length| self.now_unix_ms.saturating_sub(length));
+        let from_unix_ms = self.range.traits().2.map(|length| self.now_unix_ms.saturating_sub(length));
         pb::Filter {
             project: self.project.clone(),
             stack: self.stack.clone(),

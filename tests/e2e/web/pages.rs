@@ -96,7 +96,7 @@ async fn tables_say_how_they_are_sorted_and_links_lead_down() {
     assert_eq!(texts(&attempt, "h1"), [format!("Attempt {ODD_ID}")]);
     let (pictures, tables) =
         (texts(&attempt, "figure svg[role=img] > title"), texts(&attempt, "figure table"));
-    assert_eq!((pictures.len(), tables.len()), (4, 2), "memory and CPU, each for wide and narrow screens");
+    assert_eq!((pictures.len(), tables.len()), (2, 2), "memory and CPU");
     assert!(texts(&attempt, "figure svg > desc")[0].starts_with("The need rises to 40 MiB"));
 }
 

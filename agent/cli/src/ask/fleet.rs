@@ -61,11 +61,13 @@ pub async fn attempts(
 pub async fn recommend(
     client: &Client,
     question: RecommendRequest,
-    format: ProposalFormat,
+    shown: Presentation<ProposalFormat>,
 ) -> Result<CommandOutput, QuestionFailure> {
     let answer = client.recommend(question).await?;
-    let patch = match format {
-        ProposalFormat::Text => return Ok(CommandOutput::prose(recommendations::table(&answer))),
+    let patch = match shown.format {
+        ProposalFormat::Text => {
+            return Ok(CommandOutput::prose(text::render_proposals(&answer, shown.style)));
+        }
         ProposalFormat::Json => Ok(json::render_message(&answer)),
         ProposalFormat::Csv => Ok(recommendations::csv(&answer)),
         ProposalFormat::Gitlab => recommendations::gitlab(&answer),

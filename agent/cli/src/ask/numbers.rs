@@ -9,13 +9,6 @@ pub(super) fn money(value: f64, currency: &str) -> String {
     figures::money(value, &shown::clean(currency))
 }
 
-/// A length of time in the largest unit that divides it: `15 min`, `6 h`, `1 d`.
-pub(super) fn width_words(ms: u64) -> String {
-    let units = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)];
-    let fitting = units.into_iter().find(|(_, unit)| ms >= *unit && ms.is_multiple_of(*unit));
-    fitting.map_or_else(|| format!("{ms} ms"), |(name, unit)| format!("{} {name}", ms / unit))
-}
-
 /// Draws values as a line of at most `width` blocks. A value of `top` (or the largest value, if that is more) has full height.
 pub(super) fn sparkline(values: &[u64], width: usize, top: Option<u64>) -> String {
     draw_curve(values, top.unwrap_or(0), width, true)
@@ -41,10 +34,5 @@ mod tests {
     #[test]
     fn a_sparkline_keeps_its_width_and_its_peak() {
         assert_eq!(sparkline_of(&[0.0, -1.0, 0.25, 0.5], 10, 0.0), "▁▁▄█");
-    }
-
-    #[test]
-    fn lengths_of_time_are_shown_in_the_largest_unit_that_fits() {
-        assert_eq!([86_400_000, 5_400_000, 1500].map(width_words), ["1 d", "90 min", "1500 ms"]);
     }
 }

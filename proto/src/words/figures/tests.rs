@@ -80,3 +80,8 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn lengths_of_time_are_shown_in_the_largest_unit_that_fits() {
+    assert_eq!([86_400_000, 5_400_000, 1500].map(in_one_unit), ["1 d", "90 min", "1500 ms"]);
+}

@@ -63,19 +63,12 @@ pub fn reason(row: &Recommendation) -> Option<&'static str> {
     })
 }
 
-/// How many attempts would not fit, for a cell of a table: `0 of 40`, or a dash if that is not known.
-pub fn risk_cell(risk: Option<&FitRisk>) -> String {
-    match risk {
-        Some(risk) if risk.judged > 0 => figures::part_of(risk.above, risk.judged),
-        _ => figures::DASH.to_owned(),
-    }
-}
-
 /// How many attempts would not fit, in a sentence: `0 of 40, with 95 % confidence at most 7 %`.
 pub fn risk_words(risk: Option<&FitRisk>) -> String {
     match risk {
         Some(of) if of.judged > 0 => {
-            format!("{}, with 95 % confidence at most {}", risk_cell(risk), figures::percent(of.at_most))
+            let part = figures::part_of(of.above, of.judged);
+            format!("{part}, with 95 % confidence at most {}", figures::percent(of.at_most))
         }
         _ => figures::NOT_KNOWN.to_owned(),
     }

@@ -1,114 +1,53 @@
-//! Formats proposals as a table of 80 columns.
+//! Proposals as a table of facts, which the terminal and the page draw.
 
-use std::fmt::Write as _;
-
-use super::{SizeChange, memory_limit, memory_request, reason, risk_cell, saved, scope, summary, window};
+use super::{SizeChange, memory_limit, memory_request, reason, risk_words, saved};
 use crate::{
-    figures, shown,
+    figures,
+    tables::{
+        FactCell::{self, Marked, Number, Package, Text},
+        FactTable,
+    },
     v1::{RecommendResponse, Recommendation},
 };
 
-/// Width of the table, in columns of a terminal.
-const COLUMNS: usize = 80;
-/// Widths of the columns for a size, the saving, its price, the risk and the confidence.
-const COLUMN_WIDTHS: [usize; 5] = [8, 8, 8, 8, 4];
-
-/// The table: a line with the savings, the rows, and notes on what the numbers do not show.
-pub fn table(answer: &RecommendResponse) -> String {
-    let mut text = String::new();
-    if answer.recommendations.is_empty() {
-        text.push_str("no attempts match: nothing to propose\n");
-    } else {
-        let _written = write!(text, "{}\n{}\n", shown::clean(&summary(answer)), window(answer));
-        if let Some(scope) = scope(answer) {
-            text.push_str(&scope);
-            text.push('\n');
-        }
-        text.push('\n');
-        let money = answer.has_prices;
-        let titles = ["request", "-> new", "limit", "-> new", "GiB·h", "money", "above", "sure"];
-        text.push_str(&table_line("package", &titles.map(str::to_owned), money));
-        for row in &answer.recommendations {
-            text.push_str(&row_cells(row, money));
-        }
-        text.push_str("\nGiB·h, money: saved a month. above: attempts above the limit. sure: confidence.\n");
-    }
-    if answer.left_out > 0 {
-        let rest = figures::counted(answer.left_out, "package");
-        let _written = writeln!(text, "{rest} more that save less or request less (--limit, --package)");
-    }
-    for note in &answer.notes {
-        let _written = writeln!(text, "note: {}", shown::clean(note));
-    }
-    text
+/// A row for each package. The last cell says how sure the proposal is, or why there is none. There is a column for projects only if there
+/// are several, and one for money only if there are prices.
+pub fn table(answer: &RecommendResponse) -> FactTable {
+    let all = &answer.recommendations;
+    let several = all.iter().any(|row| Some(&row.project) != all.first().map(|first| &first.project));
+    let mut columns = Vec::new();
+    let row = |row: &Recommendation| {
+        let (names, cells) = cells(row, answer.has_prices, several).unzip();
+        columns = names;
+        cells
+    };
+    let rows = all.iter().map(row).collect();
+    FactTable { columns, rows }
 }
 
-fn row_cells(row: &Recommendation, money: bool) -> String {
+fn cells(
+    row: &Recommendation,
+    has_prices: bool,
+    several: bool,
+) -> impl Iterator<Item = (&'static str, FactCell)> {
+    let reason = reason(row);
+    let known = |text: String| Number(if reason.is_some() { figures::DASH.to_owned() } else { text });
+    let size = |bytes: Option<u64>| Number(figures::cell(bytes, figures::bytes));
+    let new = |change: SizeChange| known(change.proposed.map_or_else(|| "stays".to_owned(), figures::bytes));
     let [request, limit] = [memory_request(row), memory_limit(row)];
-    let name = shown::clean(&row.package);
-    if let Some(why) = reason(row) {
-        let width = name_width(money);
-        return format!(
-            "{} {}  {why}\n",
-            fit_name(&name, width),
-            pad_to(&size_cell(request.today), COLUMN_WIDTHS[0])
-        );
-    }
+    let (risk, sure) = (risk_words(row.limit_risk.as_ref()), figures::percent(row.confidence));
+    let sure = || format!("above the limit: {risk}; confidence in the sizes {sure}");
     let cells = [
-        size_cell(request.today),
-        proposed_size(request),
-        size_cell(limit.today),
-        proposed_size(limit),
-        saved(row, row.saved_gib_hours),
-        saved(row, row.saved_money),
-        risk_cell(row.limit_risk.as_ref()).replace(" of ", "/"),
-        figures::percent(row.confidence).replace(' ', ""),
+        Some(("package", Package(row.package.clone()))),
+        Some(("request", size(request.today))),
+        Some(("new request", new(request))),
+        Some(("limit", size(limit.today))),
+        Some(("new limit", new(limit))),
+        Some(("saved GiB·h", known(saved(row, row.saved_gib_hours)))),
+        has_prices.then(|| ("saved money", known(saved(row, row.saved_money)))),
+        Some(("attempts", Number(figures::count(row.attempts)))),
+        several.then(|| ("project", Text(row.project.clone()))),
+        Some(("how sure", Marked(reason.map_or_else(sure, str::to_owned)))),
     ];
-    table_line(&name, &cells, money)
-}
-
-/// The proposed size; `=` if today's size stays.
-fn proposed_size(change: SizeChange) -> String {
-    match change.proposed {
-        Some(bytes) => size_cell(Some(bytes)),
-        None => "=".to_owned(),
-    }
-}
-
-/// Formats a size as `8.00Gi`, which is two characters shorter than in a sentence.
-fn size_cell(bytes: Option<u64>) -> String {
-    figures::cell(bytes, figures::bytes).replace(' ', "").replace("iB", "i")
-}
-
-fn name_width(money: bool) -> usize {
-    let [size, gain, price, risk, sure] = COLUMN_WIDTHS;
-    let numbers = 4 * size + gain + risk + sure + if money { price } else { 0 };
-    COLUMNS - numbers - if money { 8 } else { 7 }
-}
-
-fn table_line(name: &str, cells: &[String; 8], money: bool) -> String {
-    let [size, gain, price, risk, sure] = COLUMN_WIDTHS;
-    let widths = [size, size, size, size, gain, price, risk, sure];
-    let mut text = fit_name(name, name_width(money));
-    for (index, (cell, width)) in cells.iter().zip(widths).enumerate() {
-        if index != 5 || money {
-            text.push(' ');
-            text.push_str(&pad_to(cell, width));
-        }
-    }
-    text.push('\n');
-    text
-}
-
-fn pad_to(text: &str, width: usize) -> String {
-    format!("{text:>width$}")
-}
-
-/// A name in at most `width` characters; a longer name is cut, with a mark at its end.
-fn fit_name(name: &str, width: usize) -> String {
-    if name.chars().count() <= width {
-        return format!("{name:<width$}");
-    }
-    let kept: String = name.chars().take(width.saturating_sub(1)).collect();
-    format!("{kept}…")
+    cells.into_iter().flatten()
 }

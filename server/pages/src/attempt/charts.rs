@@ -8,8 +8,9 @@ use plimsoll_proto::{
 };
 
 use crate::{
-    chart::{Axis, Chart, Layer, Tone, memory_unit},
+    chart::{Axis, Chart, Layer, Shape, Tone, memory_unit},
     figures::{self, bytes, cores, float, micros, millis},
+    table::table,
 };
 
 /// The memory chart: need, memory with page cache, request and limit, phases, and the times of OOM kills.
@@ -29,21 +30,11 @@ pub(super) fn memory(series: &[Sample], summary: &Summary) -> Chart {
     let (scale, unit) = memory_unit(highest);
     let at = |point: &SeriesPoint, memory: u64| (float(point.elapsed_ms), float(memory) / scale);
     let mut layers = phase_bands(summary);
-    layers.push(Layer::Area {
-        tone: Tone::Memory,
-        points: points.iter().map(|point| at(point, point.memory)).collect(),
-    });
-    layers.push(Layer::Line {
-        tone: Tone::Need,
-        points: points.iter().map(|point| at(point, point.need)).collect(),
-    });
-    let mut legend = vec![(Tone::Need, "need".to_owned()), (Tone::Memory, "with page cache".to_owned())];
-    for (tone, name, level) in [(Tone::Limit, "limit", limit_drawn), (Tone::Ask, "request", asked_drawn)] {
-        if let Some(level) = level {
-            layers.push(Layer::Level { tone, at: level / scale });
-            legend.push((tone, format!("{name} {}", level_words(level))));
-        }
-    }
+    let memory = points.iter().map(|point| at(point, point.memory)).collect();
+    layers.push(Layer::new(Tone::Memory, "with page cache", Shape::Area(memory)));
+    let needs = points.iter().map(|point| at(point, point.need)).collect();
+    layers.push(Layer::new(Tone::Need, "need", Shape::Line(needs)));
+    layers.extend(levels([limit_drawn, asked_drawn], scale, level_words));
     layers.extend(moment_layers(&points));
     let beyond = |name: &str, level: Option<f64>, drawn: Option<f64>| match (level, drawn) {
         (Some(level), None) => format!(" The {name}, {}, is far above.", level_words(level)),
@@ -65,12 +56,11 @@ pub(super) fn memory(series: &[Sample], summary: &Summary) -> Chart {
     );
     Chart {
         id: "memory",
-        title: "Memory".to_owned(),
+        title: "Memory",
         description,
         x: need_axis(series, summary),
         y: Axis::from_zero(highest / scale, unit),
         layers,
-        legend,
         table: series_table(series, &points, summary),
     }
 }
@@ -88,24 +78,29 @@ pub(super) fn cpu(series: &[Sample], summary: &Summary) -> Chart {
         resources.cpu_request_cores.filter(|asked| Some(*asked) != resources.cpu_limit_cores).filter(near);
     let highest = [limit, asked].into_iter().flatten().fold(used, f64::max);
     let mut layers = phase_bands(summary);
-    layers.push(Layer::Area { tone: Tone::Cpu, points });
-    let mut legend = vec![(Tone::Cpu, "in use".to_owned())];
-    for (tone, name, level) in [(Tone::Limit, "limit", limit), (Tone::Ask, "request", asked)] {
-        if let Some(at) = level {
-            layers.push(Layer::Level { tone, at });
-            legend.push((tone, format!("{name} {}", cores(at))));
-        }
-    }
+    layers.push(Layer::new(Tone::Cpu, "in use", Shape::Area(points)));
+    layers.extend(levels([limit, asked], 1.0, cores));
     Chart {
         id: "cpu",
-        title: "CPU".to_owned(),
+        title: "CPU",
         description: super::words::sentence(&measured::cpu_words(summary)),
         x: need_axis(series, summary),
         y: Axis::from_zero(highest, "cores"),
         layers,
-        legend,
         table: series_table(series, &rows, summary),
     }
+}
+
+/// The limit and the request as lines, which the legend names with their values.
+fn levels(
+    values: [Option<f64>; 2],
+    scale: f64,
+    words: impl Fn(f64) -> String,
+) -> impl Iterator<Item = Layer> {
+    let named = [(Tone::Limit, "limit"), (Tone::Ask, "request")].into_iter().zip(values);
+    named.filter_map(move |((tone, name), value)| {
+        Some(Layer::new(tone, format!("{name} {}", words(value?)), Shape::Level(value? / scale)))
+    })
 }
 
 fn level_words(level: f64) -> String {
@@ -119,11 +114,10 @@ fn need_axis(series: &[Sample], summary: &Summary) -> Axis {
 
 /// Phases as bands in the background, alternately lighter and darker.
 fn phase_bands(summary: &Summary) -> Vec<Layer> {
-    let band = |(n, phase): (usize, &plimsoll_proto::v1::Phase)| Layer::Band {
-        from: float(phase.started_ms),
-        to: float(phase.started_ms.saturating_add(phase.wall_ms)),
-        tone: if n % 2 == 0 { Tone::Phase2 } else { Tone::Phase },
-        name: phase.name.clone(),
+    let band = |(n, phase): (usize, &plimsoll_proto::v1::Phase)| {
+        let tone = if n % 2 == 0 { Tone::Phase2 } else { Tone::Phase };
+        let end = phase.started_ms.saturating_add(phase.wall_ms);
+        Layer::new(tone, phase.name.clone(), Shape::Band(float(phase.started_ms), float(end)))
     };
     summary.phases.iter().enumerate().map(band).collect()
 }
@@ -146,9 +140,7 @@ fn kill_times(points: &[SeriesPoint]) -> Vec<u64> {
 fn moment_layers(points: &[SeriesPoint]) -> Vec<Layer> {
     let killed = kill_times(points).first().copied();
     let starved = points.iter().find(|point| point.starved).map(|point| point.elapsed_ms);
-    let moment = |tone, at: Option<u64>, name: &str| {
-        at.map(|at| Layer::Moment { tone, at: float(at), name: name.to_owned() })
-    };
+    let moment = |tone, at: Option<u64>, name| Some(Layer::new(tone, name, Shape::Moment(float(at?))));
     [moment(Tone::Starved, starved, "starved"), moment(Tone::Oom, killed, "OOM kill")]
         .into_iter()
         .flatten()
@@ -160,26 +152,20 @@ const MAX_ROWS: usize = 60;
 
 fn series_table(series: &[Sample], points: &[SeriesPoint], summary: &Summary) -> maud::Markup {
     let every = series.len().div_ceil(MAX_ROWS).max(1);
+    let row = |(row, point): (&Sample, &SeriesPoint)| {
+        [
+            html! { (millis(row.elapsed_ms)) },
+            html! {
+                @if point.need > point.read { span.quiet { "read " (bytes(point.read)) ", " } (measured::need_cell(summary)) }
+                @else { (bytes(point.need)) }
+            },
+            html! { (bytes(point.memory)) },
+            html! { (micros(row.cpu_usec)) },
+        ]
+    };
     html! {
-        table {
-            @if every > 1 { caption { "Every " (every) ". row; all of them are in the JSON of this page." } }
-            thead { tr {
-                th scope="col" { "At" } th.n scope="col" { "Need" } th.n scope="col" { "With page cache" } th.n scope="col" { "CPU time" }
-            } }
-            tbody {
-                @for (row, point) in series.iter().zip(points).step_by(every) {
-                    tr {
-                        th scope="row" { (millis(row.elapsed_ms)) }
-                        td.n {
-                            @if point.need > point.read { span.quiet { "read " (bytes(point.read)) ", " } (measured::need_cell(summary)) }
-                            @else { (bytes(point.need)) }
-                        }
-                        td.n { (bytes(point.memory)) }
-                        td.n { (micros(row.cpu_usec)) }
-                    }
-                }
-            }
-        }
+        @if every > 1 { p.quiet { "Every " (every) ". row; all of them are in the JSON of this page." } }
+        (table("Samples", ["At", "#Need", "#With page cache", "#CPU time"], series.iter().zip(points).step_by(every).map(row)))
     }
 }
 
@@ -208,17 +194,16 @@ mod tests {
             Summary { resources: Some(resources), need_peak_bytes: Some(6 << 20), ..Summary::default() };
         let chart = memory(&[row(1, 0, 0), row(6, 0, 0)], &summary);
         assert!(chart.description.contains("64.00 GiB, is far above"), "{}", chart.description);
-        assert!(!chart.layers.iter().any(|layer| matches!(layer, Layer::Level { .. })));
+        assert!(!chart.layers.iter().any(|layer| matches!(layer.shape, Shape::Level(_))));
     }
 
     #[test]
     fn the_curve_reaches_the_need_that_the_kill_proves_and_says_what_was_read() {
         let summary = Summary { need_peak_bytes: Some(114 << 20), censored: true, ..Summary::default() };
         let chart = memory(&[row(60, 0, 0), row(87, 0, 1)], &summary);
-        let highest = chart.layers.iter().find_map(|layer| match layer {
-            Layer::Line { points, .. } => points.iter().map(|(_, need)| *need).reduce(f64::max),
-            _ => None,
-        });
+        let line = chart.layers.iter().find(|layer| layer.tone == Tone::Need).unwrap();
+        let Shape::Line(needs) = &line.shape else { panic!("{line:?}") };
+        let highest = needs.iter().map(|(_, need)| *need).reduce(f64::max);
         assert_eq!(highest, Some(114.0));
         assert!(
             chart.description.starts_with("The need rises to more than 114 MiB within"),

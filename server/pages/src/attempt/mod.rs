@@ -135,8 +135,7 @@ fn cards(summary: &Summary) -> Markup {
 fn pictures(shown: &GetAttemptResponse, summary: &Summary) -> Markup {
     html! {
         @if shown.series.len() > 1 {
-            (charts::memory(&shown.series, summary).figure())
-            (charts::cpu(&shown.series, summary).figure())
+            div.two { (charts::memory(&shown.series, summary).figure()) (charts::cpu(&shown.series, summary).figure()) }
             p.quiet {
                 (figures::counted(shown.samples_total, "sample"))
                 @if shown.downsampled { "; neighbouring ones are drawn as one, with their highest need" }
@@ -240,24 +239,21 @@ fn sizes(next: &Prediction) -> Markup {
 fn earlier(verdicts: &[Verdict]) -> Markup {
     let heads = ["Given", "Verdict", "Cause", "#Confidence", "Reason"];
     let row = |verdict: &Verdict| {
-        html! {
-            tr {
-                th scope="row" { @if verdict.given_unix_ms > 0 { (times::time(verdict.given_unix_ms)) } @else { "not known" } }
-                @if is_of_success(verdict) {
-                    td { (NOTHING_TO_RETRY) } td { (figures::DASH) } td.n { (figures::DASH) }
-                } @else {
-                    td { (verdict::answer(verdict)) }
-                    td { (words::cause(verdict.cause())) }
-                    td.n { @if verdict::is_cause_unknown(verdict) { (figures::DASH) } @else { (percent(verdict.confidence)) } }
-                }
-                td { (words::sentence(&verdict.reason)) }
-            }
-        }
+        let given = html! { @if verdict.given_unix_ms > 0 { (times::time(verdict.given_unix_ms)) } @else { "not known" } };
+        let [answer, cause, confidence] = if is_of_success(verdict) {
+            [NOTHING_TO_RETRY.to_owned(), figures::DASH.to_owned(), figures::DASH.to_owned()]
+        } else {
+            let known = (!verdict::is_cause_unknown(verdict)).then_some(verdict.confidence);
+            [verdict::answer(verdict), words::cause(verdict.cause()).to_owned(), cell(known, percent)]
+        };
+        let texts =
+            [answer, cause, confidence, words::sentence(&verdict.reason)].map(|text| html! { (text) });
+        std::iter::once(given).chain(texts)
     };
     html! {
         @if !verdicts.is_empty() {
             h2 { "Earlier verdicts" }
-            (table("Earlier verdicts", &heads, verdicts.iter().map(row)))
+            (table("Earlier verdicts", heads, verdicts.iter().map(row)))
         }
     }
 }
@@ -265,20 +261,19 @@ fn earlier(verdicts: &[Verdict]) -> Markup {
 fn phases(summary: &Summary) -> Markup {
     let heads = ["Phase", "#Began at", "#Took", "#Highest need", "#Mean cores"];
     let row = |phase: &Phase| {
-        html! {
-            tr {
-                th scope="row" { (phase.name) }
-                td.n { (millis(phase.started_ms)) }
-                td.n { (millis(phase.wall_ms)) }
-                td.n { (cell(measured::above_zero(Some(phase.need_peak_bytes)), bytes)) }
-                td.n { (cell(measured::cores_over(phase.cpu_usec, phase.wall_ms).filter(|cores| *cores > 0.0), cores)) }
-            }
-        }
+        [
+            phase.name.clone(),
+            millis(phase.started_ms),
+            millis(phase.wall_ms),
+            cell(measured::above_zero(Some(phase.need_peak_bytes)), bytes),
+            cell(measured::cores_over(phase.cpu_usec, phase.wall_ms).filter(|cores| *cores > 0.0), cores),
+        ]
+        .map(|text| html! { (text) })
     };
     html! {
         @if !summary.phases.is_empty() {
             h2 { "Phases" }
-            (table("Phases", &heads, summary.phases.iter().map(row)))
+            (table("Phases", heads, summary.phases.iter().map(row)))
         }
     }
 }

@@ -4,51 +4,16 @@ use crate::{figures, times};
 
 const SECOND: f64 = 1000.0;
 const MINUTE: f64 = 60.0 * SECOND;
-const HOUR: f64 = 60.0 * MINUTE;
-const DAY: f64 = 24.0 * HOUR;
+const DAY: f64 = 1440.0 * MINUTE;
 
-/// Possible distances between marks on a calendar axis, milliseconds.
-const CALENDAR_STEPS: [f64; 16] = [
-    MINUTE,
-    5.0 * MINUTE,
-    15.0 * MINUTE,
-    HOUR,
-    3.0 * HOUR,
-    6.0 * HOUR,
-    12.0 * HOUR,
-    DAY,
-    2.0 * DAY,
-    5.0 * DAY,
-    7.0 * DAY,
-    14.0 * DAY,
-    30.0 * DAY,
-    90.0 * DAY,
-    365.0 * DAY,
-    3650.0 * DAY,
-];
+/// Possible distances between marks on a calendar axis, minutes.
+const CALENDAR_MINUTES: [u32; 16] =
+    [1, 5, 15, 60, 180, 360, 720, 1440, 2880, 7200, 10_080, 20_160, 43_200, 129_600, 525_600, 5_256_000];
 
-/// Possible distances between marks on an axis of elapsed time, milliseconds.
-const ELAPSED_STEPS: [f64; 20] = [
-    100.0,
-    500.0,
-    SECOND,
-    2.0 * SECOND,
-    5.0 * SECOND,
-    10.0 * SECOND,
-    30.0 * SECOND,
-    MINUTE,
-    2.0 * MINUTE,
-    5.0 * MINUTE,
-    10.0 * MINUTE,
-    30.0 * MINUTE,
-    HOUR,
-    2.0 * HOUR,
-    6.0 * HOUR,
-    12.0 * HOUR,
-    DAY,
-    7.0 * DAY,
-    30.0 * DAY,
-    365.0 * DAY,
+/// Possible distances between marks on an axis of elapsed time, tenths of a second.
+const ELAPSED_TENTHS: [u32; 19] = [
+    1, 5, 10, 20, 50, 100, 300, 600, 1200, 3000, 6000, 18_000, 36_000, 72_000, 216_000, 432_000, 864_000,
+    6_048_000, 25_920_000,
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,8 +78,8 @@ impl Axis {
     pub(super) fn marks(&self, most: u32) -> Vec<f64> {
         let length = self.to - self.from;
         let step = match self.kind {
-            AxisKind::Calendar => fitting_step(&CALENDAR_STEPS, length, most),
-            AxisKind::Elapsed => fitting_step(&ELAPSED_STEPS, length, most),
+            AxisKind::Calendar => fitting_step(&CALENDAR_MINUTES, MINUTE, length, most),
+            AxisKind::Elapsed => fitting_step(&ELAPSED_TENTHS, 0.1 * SECOND, length, most),
             AxisKind::Whole => round_step(length, most).max(1.0).round(),
             AxisKind::Number => round_step(length, most),
         };
@@ -132,7 +97,8 @@ impl Axis {
                 times::minute(ms).get(..7).unwrap_or_default().to_owned()
             }
             AxisKind::Calendar => times::day(ms),
-            AxisKind::Elapsed => elapsed_words(at),
+            AxisKind::Elapsed if ms == 0 => "0".to_owned(),
+            AxisKind::Elapsed => figures::in_one_unit(ms),
             AxisKind::Whole => figures::count(ms),
             AxisKind::Number => figures::amount(at),
         }
@@ -160,23 +126,9 @@ pub(crate) fn without_outliers(values: impl IntoIterator<Item = f64>) -> f64 {
     values.into_iter().rfind(|value| *value <= usual * FAR_FROM_USUAL).unwrap_or(0.0)
 }
 
-/// Elapsed time as text: `30 s`, `5 min`, `1:30 h`.
-fn elapsed_words(ms: f64) -> String {
-    if ms < MINUTE {
-        return format!("{} s", figures::amount(ms / SECOND));
-    }
-    let seconds = figures::to_whole(ms) / 1000;
-    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, minutes, 0) => format!("{minutes} min"),
-        (0, minutes, seconds) => format!("{minutes}:{seconds:02} min"),
-        (hours, 0, _) => format!("{hours} h"),
-        (hours, minutes, _) => format!("{hours}:{minutes:02} h"),
-    }
-}
-
-/// The smallest of the distances `steps` with which there are at most `most` marks.
-fn fitting_step(steps: &[f64], length: f64, most: u32) -> f64 {
-    let fits = steps.iter().copied().find(|step| length / step <= f64::from(most));
+/// The smallest of the distances `steps`, in units of `unit` milliseconds, with which there are at most `most` marks.
+fn fitting_step(steps: &[u32], unit: f64, length: f64, most: u32) -> f64 {
+    let fits = steps.iter().map(|step| f64::from(*step) * unit).find(|step| length / step <= f64::from(most));
     fits.unwrap_or_else(|| length / f64::from(most.max(1)))
 }
 
@@ -221,8 +173,8 @@ mod tests {
         assert_eq!(labels(&Axis::from_zero(7.3, "GiB"), 5), ["0", "2", "4", "6", "8"]);
         assert_eq!(labels(&Axis::from_zero(0.0, "GiB"), 5)[1], "0.2");
         assert_eq!(labels(&Axis::counts(2.0, "attempts"), 5), ["0", "1", "2", "3"]);
-        assert_eq!(labels(&Axis::elapsed(95_000.0), 4), ["0 s", "30 s", "1 min", "1:30 min"]);
-        assert_eq!(labels(&Axis::elapsed(3.0 * HOUR), 4), ["0 s", "1 h", "2 h", "3 h"]);
+        assert_eq!(labels(&Axis::elapsed(95_000.0), 4), ["0", "30 s", "1 min", "90 s"]);
+        assert_eq!(labels(&Axis::elapsed(180.0 * MINUTE), 4), ["0", "1 h", "2 h", "3 h"]);
         assert_eq!(labels(&Axis::whole(1, 4), 8), ["1", "2", "3", "4"]);
         let at = 1_795_219_200_000.0;
         assert_eq!(

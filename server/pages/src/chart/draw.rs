@@ -3,41 +3,29 @@
 
 use maud::{Markup, html};
 
-use super::{Axis, Break, Chart, Layer, Tone};
+use super::{At, Axis, Chart, Layer, Shape, Tone};
 use crate::figures;
 
-/// Approximate width of a letter, pixels.
-const LETTER_PIXELS: f64 = 7.0;
-/// Least distance between two marks of the horizontal axis, pixels.
-const MARK_PIXELS: u32 = 90;
+/// The size of every picture. On a telephone, a chart of 480 units is about 325 pixels wide.
+pub(super) const VIEW_BOX: &str = "0 0 480 260";
+const WIDTH: f64 = 480.0;
+const HEIGHT: f64 = 260.0;
+/// Approximate width of a letter of the largest text, which is that of narrow screens: 16 units high.
+const LETTER: f64 = 9.0;
+/// Most marks of the horizontal axis: their labels need 90 units each.
+const MARKS_ACROSS: u32 = 5;
 /// Most marks of the vertical axis.
-const VERTICAL_MARKS: u32 = 5;
-/// Space around the drawing area, pixels: above it for the names of bands, to the right for half of the last
-/// mark's label, below for the labels.
-const MARGIN_ABOVE: f64 = 18.0;
-const MARGIN_RIGHT: f64 = 20.0;
-const MARGIN_BELOW: f64 = 26.0;
+const MARKS_UP: u32 = 5;
+/// Space around the drawing area: above it for the names of bands, to the right for half of the last mark's label, below for the labels.
+const MARGIN_ABOVE: f64 = 20.0;
+const MARGIN_RIGHT: f64 = 28.0;
+const MARGIN_BELOW: f64 = 28.0;
 
-/// Width and height of a picture, pixels.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Size {
-    pub(super) width: u32,
-    pub(super) height: u32,
-}
-
-/// A position in the picture, pixels.
+/// A position in the picture.
 #[derive(Debug, Clone, Copy)]
 struct Point {
     x: f64,
     y: f64,
-}
-
-/// Which part of a text is at the text's position: its start, middle or end.
-#[derive(Debug, Clone, Copy)]
-enum Anchor {
-    Start,
-    Middle,
-    End,
 }
 
 /// The drawing area between the axes.
@@ -49,18 +37,14 @@ struct Plane<'a> {
 }
 
 /// The content of the SVG element; shapes further back come first.
-pub(super) fn draw(chart: &Chart, size: Size) -> Markup {
-    let (across, up) = (chart.x.marks(size.width / MARK_PIXELS), chart.y.marks(VERTICAL_MARKS));
+pub(super) fn draw(chart: &Chart) -> Markup {
+    let (across, up) = (chart.x.marks(MARKS_ACROSS), chart.y.marks(MARKS_UP));
     let longest = up.iter().map(|at| mark_label(&chart.y, *at, &up).chars().count()).max().unwrap_or(1);
-    let left = f64::from(u32::try_from(longest).unwrap_or(8)) * LETTER_PIXELS + 10.0;
-    let plane = Plane {
-        chart,
-        left,
-        width: f64::from(size.width) - left - MARGIN_RIGHT,
-        height: f64::from(size.height) - MARGIN_ABOVE - MARGIN_BELOW,
-    };
+    let left = f64::from(u32::try_from(longest).unwrap_or(8)) * LETTER + 10.0;
+    let (width, height) = (WIDTH - left - MARGIN_RIGHT, HEIGHT - MARGIN_ABOVE - MARGIN_BELOW);
+    let plane = Plane { chart, left, width, height };
     let (behind, before): (Vec<&Layer>, Vec<&Layer>) =
-        chart.layers.iter().partition(|layer| matches!(layer, Layer::Band { .. }));
+        chart.layers.iter().partition(|layer| matches!(layer.shape, Shape::Band(..)));
     html! {
         @for layer in behind { (plane.draw_layer(layer)) }
         (plane.draw_axes(&across, &up))
@@ -74,7 +58,7 @@ fn mark_label(axis: &Axis, at: f64, marks: &[f64]) -> String {
 }
 
 impl Plane<'_> {
-    fn point_at(&self, (x, y): (f64, f64)) -> Point {
+    fn point_at(&self, (x, y): At) -> Point {
         let (across, up) = (&self.chart.x, &self.chart.y);
         Point {
             x: self.left + (x - across.from) / (across.to - across.from) * self.width,
@@ -83,7 +67,7 @@ impl Plane<'_> {
     }
 
     /// Positions in the picture of the points with finite coordinates.
-    fn visible_points(&self, points: &[(f64, f64)]) -> Vec<Point> {
+    fn visible_points(&self, points: &[At]) -> Vec<Point> {
         let finite = points.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
         finite.map(|point| self.point_at(*point)).collect()
     }
@@ -94,12 +78,12 @@ impl Plane<'_> {
             @for mark in up {
                 @let Point { y, .. } = self.point_at((self.chart.x.from, *mark));
                 (draw_line(Tone::Grid, 1, &[Point { x: self.left, y }, Point { x: right, y }]))
-                (draw_text(Tone::Ink, Point { x: self.left - 6.0, y: y + 4.0 }, Anchor::End, &mark_label(&self.chart.y, *mark, up)))
+                (draw_text(Tone::Ink, Point { x: self.left - 6.0, y: y + 4.0 }, "end", &mark_label(&self.chart.y, *mark, up)))
             }
             @for mark in across {
                 @let Point { x, .. } = self.point_at((*mark, 0.0));
                 (draw_line(Tone::Axis, 1, &[Point { x, y: bottom }, Point { x, y: bottom + 5.0 }]))
-                (draw_text(Tone::Ink, Point { x, y: bottom + 18.0 }, Anchor::Middle, &mark_label(&self.chart.x, *mark, across)))
+                (draw_text(Tone::Ink, Point { x, y: bottom + 20.0 }, "middle", &mark_label(&self.chart.x, *mark, across)))
             }
             (draw_line(Tone::Axis, 1, &[
                 Point { x: self.left, y: MARGIN_ABOVE },
@@ -109,49 +93,51 @@ impl Plane<'_> {
         }
     }
 
-    fn draw_layer(&self, layer: &Layer) -> Markup {
-        match layer {
-            Layer::Band { from, to, tone, name } => self.draw_band((*from, *to), *tone, name),
-            Layer::Area { tone, points } => self.draw_area(*tone, points),
-            Layer::Line { tone, points } => draw_line(*tone, 2, &self.visible_points(points)),
-            Layer::Ticks { tone, points } => html! {
+    fn draw_layer(&self, Layer { tone, name, shape }: &Layer) -> Markup {
+        let tone = *tone;
+        let line = |points: &[At]| draw_line(tone, 2, &self.visible_points(points));
+        match shape {
+            Shape::Band(from, to) => self.draw_band(tone, (*from, *to), name),
+            Shape::Area(points) => self.draw_area(tone, points),
+            Shape::Line(points) => line(points),
+            Shape::Ticks(points) => html! {
                 @for Point { x, y } in self.visible_points(points) {
-                    (draw_line(*tone, 2, &[Point { x: x - 5.0, y }, Point { x: x + 5.0, y }]))
+                    (draw_line(tone, 2, &[Point { x: x - 5.0, y }, Point { x: x + 5.0, y }]))
                 }
             },
-            Layer::Dots { tone, points } => html! {
+            Shape::Dots(points) => html! {
                 @for Point { x, y } in self.visible_points(points) {
                     circle data-tone=(tone.name()) cx=(pixel_text(x)) cy=(pixel_text(y)) r="3" fill="currentColor" opacity="0.8" {}
                 }
             },
-            Layer::Crosses { tone, points } => html! {
+            Shape::Crosses(points) => html! {
                 @for Point { x, y } in self.visible_points(points) {
-                    @let (left, right, top, foot) = (pixel_text(x - 4.0), pixel_text(x + 4.0), pixel_text(y - 4.0), pixel_text(y + 4.0));
-                    path data-tone=(tone.name()) d={ "M" (left) " " (top) "L" (right) " " (foot) "M" (left) " " (foot) "L" (right) " " (top) }
-                        stroke="currentColor" stroke-width="2" {}
+                    @for rise in [4.0, -4.0] {
+                        (draw_line(tone, 2, &[Point { x: x - 4.0, y: y - rise }, Point { x: x + 4.0, y: y + rise }]))
+                    }
                 }
             },
-            Layer::Level { tone, at } => {
-                draw_line(*tone, 2, &self.visible_points(&[(self.chart.x.from, *at), (self.chart.x.to, *at)]))
-            }
-            Layer::Moment { tone, at, name } => self.draw_moment(*at, *tone, name),
-            Layer::Bars { tone, bars } => html! {
+            Shape::Level(at) => line(&[(self.chart.x.from, *at), (self.chart.x.to, *at)]),
+            Shape::Moment(at) => self.draw_moment(tone, *at, name),
+            Shape::Bars(bars) => html! {
                 @for (from, to, bottom, top) in bars {
-                    @if top > bottom { (self.draw_rectangle(*tone, (*from, *bottom), (*to, *top))) }
+                    @if top > bottom { (self.draw_rectangle(tone, (*from, *bottom), (*to, *top))) }
                 }
             },
-            Layer::Breaks(breaks) => html! { @for one in breaks { (self.broken_bar(one)) } },
+            Shape::Breaks(breaks) => {
+                html! { @for (from, to, name) in breaks { (self.broken_bar(*from, *to, name)) } }
+            }
         }
     }
 
-    fn draw_rectangle(&self, tone: Tone, from: (f64, f64), to: (f64, f64)) -> Markup {
+    fn draw_rectangle(&self, tone: Tone, from: At, to: At) -> Markup {
         let [Point { x, y: foot }, Point { x: right, y }] = [self.point_at(from), self.point_at(to)];
         html! {
             rect data-tone=(tone.name()) x=(pixel_text(x)) y=(pixel_text(y)) width=(pixel_text(right - x)) height=(pixel_text(foot - y)) fill="currentColor" {}
         }
     }
 
-    fn draw_area(&self, tone: Tone, points: &[(f64, f64)]) -> Markup {
+    fn draw_area(&self, tone: Tone, points: &[At]) -> Markup {
         let seen = self.visible_points(points);
         let foot = MARGIN_ABOVE + self.height;
         let (Some(first), Some(last)) = (seen.first(), seen.last()) else { return Markup::default() };
@@ -163,22 +149,22 @@ impl Plane<'_> {
     }
 
     /// A band in the background, with its name at the top.
-    fn draw_band(&self, (from, to): (f64, f64), tone: Tone, name: &str) -> Markup {
+    fn draw_band(&self, tone: Tone, (from, to): At, name: &str) -> Markup {
         let top = self.chart.y.to;
         let Point { x, y } = self.point_at((from, top));
         let share = (to - from) / (self.chart.x.to - self.chart.x.from);
-        let name = fit_name(name, share * (self.width + self.left) * 0.9 / LETTER_PIXELS);
+        let name = fit_name(name, share * self.width / LETTER);
         html! {
             (self.draw_rectangle(tone, (from, 0.0), (to, top)))
-            (draw_text(Tone::Ink, Point { x, y: y - 4.0 }, Anchor::Start, &name))
+            (draw_text(Tone::Ink, Point { x, y: y - 4.0 }, "start", &name))
         }
     }
 
     /// A vertical line with its name at the bottom, on the side with more space.
-    fn draw_moment(&self, at: f64, tone: Tone, name: &str) -> Markup {
+    fn draw_moment(&self, tone: Tone, at: f64, name: &str) -> Markup {
         let Point { x, y } = self.point_at((at, self.chart.y.to * 0.04));
         let is_late = at > f64::midpoint(self.chart.x.from, self.chart.x.to);
-        let (aside, anchor) = if is_late { (-6.0, Anchor::End) } else { (6.0, Anchor::Start) };
+        let (aside, anchor) = if is_late { (-6.0, "end") } else { (6.0, "start") };
         html! {
             (draw_line(tone, 2, &self.visible_points(&[(at, 0.0), (at, self.chart.y.to)])))
             (draw_text(tone, Point { x: x + aside, y }, anchor, name))
@@ -186,15 +172,15 @@ impl Plane<'_> {
     }
 
     /// Two slanted gaps near the top of a bar, and above it the true height of the bar.
-    fn broken_bar(&self, one: &Break) -> Markup {
+    fn broken_bar(&self, from: f64, to: f64, name: &str) -> Markup {
         let (top, slant) = (self.chart.y.to, self.chart.y.to * 0.02);
-        let overhang = (one.to - one.from) * 0.2;
-        let Point { x, y } = self.point_at((f64::midpoint(one.from, one.to), top));
+        let overhang = (to - from) * 0.2;
+        let Point { x, y } = self.point_at((f64::midpoint(from, to), top));
         html! {
             @for at in [top * 0.84, top * 0.9] {
-                (draw_line(Tone::Sheet, 3, &self.visible_points(&[(one.from - overhang, at - slant), (one.to + overhang, at + slant)])))
+                (draw_line(Tone::Sheet, 3, &self.visible_points(&[(from - overhang, at - slant), (to + overhang, at + slant)])))
             }
-            (draw_text(Tone::Ink, Point { x, y: y - 4.0 }, Anchor::Middle, &one.name))
+            (draw_text(Tone::Ink, Point { x, y: y - 4.0 }, "middle", name))
         }
     }
 }
@@ -216,12 +202,8 @@ fn draw_line(tone: Tone, width: u32, points: &[Point]) -> Markup {
     }
 }
 
-fn draw_text(tone: Tone, Point { x, y }: Point, anchor: Anchor, words: &str) -> Markup {
-    let anchor = match anchor {
-        Anchor::Start => "start",
-        Anchor::Middle => "middle",
-        Anchor::End => "end",
-    };
+/// A text whose `anchor`, its `start`, `middle` or `end`, is at this position.
+fn draw_text(tone: Tone, Point { x, y }: Point, anchor: &str, words: &str) -> Markup {
     html! {
         @if !words.is_empty() {
             text data-tone=(tone.name()) x=(pixel_text(x)) y=(pixel_text(y)) text-anchor=(anchor) fill="currentColor" { (words) }

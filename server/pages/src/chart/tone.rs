@@ -52,14 +52,8 @@ impl Tone {
             Some(Cause::Starved) => Self::Starved,
             Some(Cause::Timeout) => Self::Timeout,
             Some(Cause::Deterministic) => Self::Same,
-            Some(
-                Cause::Infra
-                | Cause::Undecided
-                | Cause::Contention
-                | Cause::Preempted
-                | Cause::NodeLost
-                | Cause::EvictedByNode,
-            ) => Self::Infra,
+            // a retry waits for what is outside the build
+            Some(cause) if cause.traits().wait_s != [0, 0] => Self::Infra,
             _ => Self::Other,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{Flow, Series};
 use crate::{
-    chart::{Break, Layer},
+    chart::{Layer, Shape},
     figures,
 };
 
@@ -19,24 +19,22 @@ impl Flow<'_> {
                 *foot += value;
                 Some((from, to, bottom, *foot))
             };
-            Layer::Bars {
-                tone: one.tone,
-                bars: feet.iter_mut().enumerate().zip(values).filter_map(part).collect(),
-            }
+            let bars = feet.iter_mut().enumerate().zip(values).filter_map(part).collect();
+            Layer::new(one.tone, one.name.clone(), Shape::Bars(bars))
         };
         series.iter().map(&mut layer).collect()
     }
 
     /// Marks for the bars that are higher than `top`. The highest one shows its height as text. `None` if there
     /// are none.
-    pub(super) fn broken_bars(&self, heights: &[f64], top: f64) -> Option<Vec<Break>> {
+    pub(super) fn broken_bars(&self, heights: &[f64], top: f64) -> Option<Vec<(f64, f64, String)>> {
         let highest = heights.iter().copied().fold(0.0, f64::max);
         let mut name = Some(figures::amount(highest));
         let broken = heights.iter().enumerate().filter(|(_, height)| **height > top);
         let breaks = broken.filter_map(|(n, height)| {
             let (from, to) = self.edges(n)?;
             let name = if *height >= highest { name.take() } else { None };
-            Some(Break { from, to, name: name.unwrap_or_default() })
+            Some((from, to, name.unwrap_or_default()))
         });
         Some(breaks.collect::<Vec<_>>()).filter(|breaks| !breaks.is_empty())
     }

@@ -2,6 +2,8 @@
 
 mod bars;
 
+use std::collections::BTreeMap;
+
 use maud::html;
 use plimsoll_proto::{
     sums,
@@ -9,8 +11,10 @@ use plimsoll_proto::{
 };
 
 use super::{
-    chart::{Axis, Chart, Layer, Tone, without_outliers},
-    figures, times,
+    chart::{Axis, Chart, Layer, Shape, Tone, without_outliers},
+    figures,
+    table::table,
+    times,
     view::ReaderChoice,
     words,
 };
@@ -27,14 +31,6 @@ pub(super) struct Flow<'a> {
     pub(super) view: &'a ReaderChoice,
     pub(super) steps: &'a [pb::Step],
     pub(super) step_ms: u64,
-}
-
-/// Id, title and unit of a chart.
-#[derive(Clone, Copy)]
-struct ChartTitles {
-    id: &'static str,
-    title: &'static str,
-    unit: &'static str,
 }
 
 /// One quantity: its value in each step.
@@ -55,27 +51,19 @@ fn unused_tone(tone: Tone, series: &[Series]) -> Tone {
 impl Flow<'_> {
     /// The chart of requested memory: what was used of it, and what was wasted.
     pub(super) fn memory(&self) -> Chart {
-        let of = |pick: fn(&pb::StatsTotals) -> f64| self.totals().map(pick).collect::<Vec<_>>();
+        let series = |tone, name: &str, pick: fn(&pb::StatsTotals) -> f64| Series {
+            tone,
+            name: name.to_owned(),
+            values: self.totals().map(pick).collect(),
+        };
         let asked: f64 = self.totals().map(|totals| totals.memory_asked_gib_hours).sum();
         let series = if asked > 0.0 {
             vec![
-                Series {
-                    tone: Tone::Used,
-                    name: "put to use".into(),
-                    values: of(|totals| totals.memory_used_of_asked_gib_hours),
-                },
-                Series {
-                    tone: Tone::Waste,
-                    name: "wasted".into(),
-                    values: of(|totals| totals.memory_wasted_gib_hours),
-                },
+                series(Tone::Used, "put to use", |totals| totals.memory_used_of_asked_gib_hours),
+                series(Tone::Waste, "wasted", |totals| totals.memory_wasted_gib_hours),
             ]
         } else {
-            vec![Series {
-                tone: Tone::Used,
-                name: "used".into(),
-                values: of(|totals| totals.memory_used_gib_hours),
-            }]
+            vec![series(Tone::Used, "used", |totals| totals.memory_used_gib_hours)]
         };
         let wasted: f64 = self.totals().map(|totals| totals.memory_wasted_gib_hours).sum();
         let description = if asked > 0.0 {
@@ -85,21 +73,17 @@ impl Flow<'_> {
             words::sentence(&format!("{}, so only what was used is shown", sums::NOTHING_ASKED_AND_MEASURED))
         };
         let title = if asked > 0.0 { "Memory asked for" } else { "Memory used" };
-        let named = ChartTitles { id: "memory-flow", title, unit: "GiB·h" };
-        self.stacked_chart(named, description, &series)
+        self.stacked_chart("memory-flow", (title, "GiB·h"), description, &series)
     }
 
     /// The chart of failures by cause.
     pub(super) fn failures(&self) -> Chart {
-        let mut sums: Vec<(Cause, u64)> = Vec::new();
-        for (cause, count) in self.totals().flat_map(failures_by_cause) {
-            match sums.iter_mut().find(|(known, _)| *known == cause) {
-                Some((_, sum)) => *sum += count,
-                None => sums.push((cause, count)),
-            }
+        let mut sums: BTreeMap<Cause, u64> = BTreeMap::new();
+        for (cause, count) in self.totals().flat_map(failures_by_cause).filter(|(_, count)| *count > 0) {
+            *sums.entry(cause).or_default() += count;
         }
-        sums.sort_by_key(|(cause, count)| (std::cmp::Reverse(*count), *cause as i32));
-        sums.retain(|(_, count)| *count > 0);
+        let mut sums: Vec<(Cause, u64)> = sums.into_iter().collect();
+        sums.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         let all: u64 = sums.iter().map(|(_, count)| count).sum();
         let drawn: Vec<Cause> = sums.iter().take(DRAWN_CAUSES).map(|(cause, _)| *cause).collect();
         let count = |totals: &pb::StatsTotals, takes: &dyn Fn(Cause) -> bool| {
@@ -125,8 +109,7 @@ impl Flow<'_> {
             0 => "Nothing failed.".to_owned(),
             all => format!("{}: {}.", figures::counted(all, "failure"), most.join(", ")),
         };
-        let named = ChartTitles { id: "failures", title: "Failures by cause", unit: ATTEMPTS_UNIT };
-        self.stacked_chart(named, description, &series)
+        self.stacked_chart("failures", ("Failures by cause", ATTEMPTS_UNIT), description, &series)
     }
 
     fn totals(&self) -> impl Iterator<Item = &pb::StatsTotals> {
@@ -141,8 +124,13 @@ impl Flow<'_> {
         Axis::calendar(figures::float(from.min(first)), figures::float(to))
     }
 
-    fn stacked_chart(&self, named: ChartTitles, description: String, series: &[Series]) -> Chart {
-        let ChartTitles { id, title, unit } = named;
+    fn stacked_chart(
+        &self,
+        id: &'static str,
+        (title, unit): (&'static str, &'static str),
+        description: String,
+        series: &[Series],
+    ) -> Chart {
         let sums = |step: usize| series.iter().filter_map(move |one| one.values.get(step)).sum::<f64>();
         let heights: Vec<f64> = (0..self.steps.len()).map(sums).collect();
         let highest = heights.iter().copied().fold(0.0, f64::max);
@@ -161,32 +149,18 @@ impl Flow<'_> {
                 " {bars} higher than the chart, {} {unit}{most}: its colours show the shares.",
                 figures::amount(highest)
             );
-            layers.push(Layer::Breaks(breaks));
+            layers.push(Layer::new(Tone::Sheet, "", Shape::Breaks(breaks)));
         }
-        let table = html! {
-            table {
-                caption { (title) ", " (unit) ", for each " (figures::millis(self.step_ms)) }
-                thead { tr { th scope="col" { "From" } @for one in series { th.n scope="col" { (one.name) } } } }
-                tbody {
-                    @for (n, step) in self.steps.iter().enumerate() {
-                        tr {
-                            th scope="row" { (times::time(step.from_unix_ms)) }
-                            @for one in series { td.n { (figures::amount(one.values.get(n).copied().unwrap_or_default())) } }
-                        }
-                    }
-                }
-            }
-        };
-        Chart {
-            id,
-            title: title.to_owned(),
-            description: description + &cut,
-            x: self.axis(),
-            y,
-            layers,
-            legend: series.iter().map(|one| (one.tone, one.name.clone())).collect(),
-            table,
-        }
+        let caption = format!("{title}, {unit}, for each {}", figures::millis(self.step_ms));
+        let heads =
+            std::iter::once("From".to_owned()).chain(series.iter().map(|one| format!("#{}", one.name)));
+        let rows = self.steps.iter().enumerate().map(|(n, step)| {
+            let values = series.iter().map(move |one| one.values.get(n).copied().unwrap_or_default());
+            std::iter::once(times::time(step.from_unix_ms))
+                .chain(values.map(|value| html! { (figures::amount(value)) }))
+        });
+        let table = html! { p.quiet { (caption) } (table(&caption, heads, rows)) };
+        Chart { id, title, description: description + &cut, x: self.axis(), y, layers, table }
     }
 }
 
@@ -227,7 +201,7 @@ mod tests {
         let (steps, view) = (steps(), ReaderChoice { range: TimeRange::All, ..ReaderChoice::default() });
         let flow = Flow { view: &view, steps: &steps, step_ms: 3_600_000 };
         let chart = flow.failures();
-        let names: Vec<&str> = chart.legend.iter().map(|(_, name)| name.as_str()).collect();
+        let names: Vec<&str> = chart.legend().iter().map(|layer| layer.name.as_str()).collect();
         assert_eq!(names, ["time-out", "out of memory"]);
         assert_eq!(chart.description, "10 failures: 6 time-out, 4 out of memory.");
         assert!(flow.memory().description.contains("8 of 20 GiB·h"), "{}", flow.memory().description);
@@ -241,8 +215,8 @@ mod tests {
         let totals = pb::StatsTotals { failed: 6, causes, ..pb::StatsTotals::default() };
         let steps = [pb::Step { from_unix_ms: 0, totals: Some(totals) }];
         let view = ReaderChoice { range: TimeRange::All, ..ReaderChoice::default() };
-        let legend = Flow { view: &view, steps: &steps, step_ms: 3_600_000 }.failures().legend;
-        let tones: Vec<&str> = legend.iter().map(|(tone, _)| tone.name()).collect();
+        let chart = Flow { view: &view, steps: &steps, step_ms: 3_600_000 }.failures();
+        let tones: Vec<&str> = chart.legend().iter().map(|layer| layer.tone.name()).collect();
         let distinct: std::collections::BTreeSet<&str> = tones.iter().copied().collect();
         assert_eq!((tones.len(), distinct.len()), (DRAWN_CAUSES + 1, DRAWN_CAUSES + 1), "{tones:?}");
     }
@@ -274,21 +248,20 @@ mod tests {
         assert!(chart.description.ends_with(shown), "{}", chart.description);
         assert!(chart.table.clone().into_string().contains("300"), "the numbers stay what they are");
         // a quarter was put to use: a quarter of the broken bar is of that colour
-        let bars = chart.layers.iter().filter_map(|layer| match layer {
-            Layer::Bars { bars, .. } => bars.get(3).copied(),
-            _ => None,
-        });
-        let [(.., foot, middle), (.., again, head)] = bars.collect::<Vec<_>>()[..] else {
-            panic!("two parts")
+        let [Shape::Bars(used), Shape::Bars(wasted), Shape::Breaks(breaks)] =
+            [0, 1, 2].map(|nth: usize| &chart.layers[nth].shape)
+        else {
+            panic!("{:?}", chart.layers)
         };
+        let ((.., foot, middle), (.., again, head)) = (used[3], wasted[3]);
         assert!(foot == 0.0 && (again - middle).abs() < 1e-9 && (head - chart.y.end()).abs() < 1e-9);
         assert!((middle / head - 0.25).abs() < 1e-9, "{middle} of {head}");
-        let breaks = chart.layers.iter().find_map(|layer| match layer {
-            Layer::Breaks(breaks) => Some(breaks.iter().map(|one| one.name.as_str()).collect::<Vec<_>>()),
-            _ => None,
-        });
-        assert_eq!(breaks, Some(vec!["400"]), "the break is marked, with the true height");
-        assert!(chart.half().into_string().contains("data-tone=\"sheet\""), "the mark is drawn");
+        assert_eq!(
+            (breaks.len(), breaks[0].2.as_str()),
+            (1, "400"),
+            "the break is marked, with the true height"
+        );
+        assert!(chart.figure().into_string().contains("data-tone=\"sheet\""), "the mark is drawn");
     }
 
     #[test]

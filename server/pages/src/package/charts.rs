@@ -2,15 +2,14 @@
 
 use maud::{Markup, html};
 use plimsoll_proto::{
-    figures, measured,
-    tables::{FactCell::Number, FactTable, table_of},
+    figures, measured, tables,
     v1::{JobsCurve, JobsPoint, Outcome, Summary},
 };
 
 use crate::{
-    chart::{Axis, Chart, Layer, Tone, memory_unit, thinned_points, without_outliers},
-    figures::{bytes, cell, count, float, millis},
-    table::{fact_table, plain_table},
+    chart::{Axis, Chart, Layer, Shape, Tone, memory_unit, thinned_points, without_outliers},
+    figures::{bytes, cell, float},
+    table::{fact_table, table},
     times,
     view::ReaderChoice,
     words,
@@ -35,29 +34,22 @@ pub(super) fn need_chart(newest: &[Summary], view: &ReaderChoice) -> Chart {
     let needs = |good: bool| {
         line(&|one| measured::need(one).filter(|_| (one.outcome() == Outcome::Succeeded) == good))
     };
-    let parts = [
-        (Tone::Ask, "asked for", line(&|one| asked_memory(one).filter(|ask| float(*ask) <= highest))),
-        (Tone::Predicted, "predicted limit", line(&measured::predicted_limit)),
-        (Tone::Need, "need", needs(true)),
-        (Tone::Oom, "need of what failed", needs(false)),
+    let asked = line(&|one| asked_memory(one).filter(|ask| float(*ask) <= highest));
+    let layers = [
+        (Tone::Ask, "asked for", Shape::Ticks as fn(_) -> _, asked),
+        (Tone::Predicted, "predicted limit", Shape::Ticks, line(&measured::predicted_limit)),
+        (Tone::Need, "need", Shape::Dots, needs(true)),
+        (Tone::Oom, "need of what failed", Shape::Crosses, needs(false)),
     ];
-    let mut layers = Vec::new();
-    let mut legend = Vec::new();
-    for (tone, name, points) in parts.into_iter().filter(|(.., points)| !points.is_empty()) {
-        legend.push((tone, name.to_owned()));
-        layers.push(match tone {
-            Tone::Need => Layer::Dots { tone, points },
-            Tone::Oom => Layer::Crosses { tone, points },
-            _ => Layer::Ticks { tone, points },
-        });
-    }
+    let layers = layers.into_iter().filter(|(.., points)| !points.is_empty());
+    let layers = layers.map(|(tone, name, shape, points)| Layer::new(tone, name, shape(points))).collect();
     let first = oldest_first().map(ended).fold(f64::INFINITY, f64::min);
     let last = oldest_first().map(ended).fold(0.0, f64::max);
     let from = if first.is_finite() { first } else { view.since_unix_ms().map_or(0.0, float) };
     let room = ((last - from) * 0.02).max(60_000.0);
     Chart {
         id: "need",
-        title: "Need against ask".to_owned(),
+        title: "Need against ask",
         description: format!(
             "The highest need of the newest {} is {}.{}",
             figures::counted(newest.len() as u64, "attempt"),
@@ -67,7 +59,6 @@ pub(super) fn need_chart(newest: &[Summary], view: &ReaderChoice) -> Chart {
         x: Axis::calendar(from - room, last + room),
         y: Axis::from_zero(highest / scale, unit),
         layers,
-        legend,
         table: attempts_table(newest),
     }
 }
@@ -96,17 +87,16 @@ fn asked_memory(summary: &Summary) -> Option<u64> {
 
 fn attempts_table(newest: &[Summary]) -> Markup {
     let row = |one: &Summary| {
-        html! {
-            tr {
-                th scope="row" { (times::time(measured::ended_unix_ms(one))) }
-                td { (words::outcome(one.outcome())) }
-                td.n { (crate::attempts::need(one)) }
-                td.n { (cell(asked_memory(one), bytes)) }
-                td.n { (cell(measured::predicted_limit(one), bytes)) }
-            }
-        }
+        [
+            times::time(measured::ended_unix_ms(one)),
+            html! { (words::outcome(one.outcome())) },
+            crate::attempts::need(one),
+            html! { (cell(asked_memory(one), bytes)) },
+            html! { (cell(measured::predicted_limit(one), bytes)) },
+        ]
     };
-    plain_table(&["Ended", "Outcome", "#Need", "#Asked for", "#Predicted limit"], newest.iter().map(row))
+    let heads = ["Ended", "Outcome", "#Need", "#Asked for", "#Predicted limit"];
+    table("Numbers: Need against ask", heads, newest.iter().map(row))
 }
 
 /// The chart of the need at each number of build jobs.
@@ -116,54 +106,29 @@ pub(super) fn jobs_chart(curve: &JobsCurve, view: &ReaderChoice) -> Chart {
     let top = limit.unwrap_or(0.0).max(highest);
     let (scale, unit) = memory_unit(top);
     let line = |need: fn(&JobsPoint) -> u64| {
-        curve
-            .points
-            .iter()
-            .map(|point| (f64::from(point.jobs), float(need(point)) / scale))
-            .collect::<Vec<_>>()
+        let points = curve.points.iter().map(|point| (f64::from(point.jobs), float(need(point)) / scale));
+        points.collect::<Vec<_>>()
     };
-    let (half, most) = (line(|point| point.need_p50_bytes), line(|point| point.need_p95_bytes));
-    let mut layers = vec![
-        Layer::Line { tone: Tone::Used, points: half.clone() },
-        Layer::Dots { tone: Tone::Used, points: half },
-        Layer::Line { tone: Tone::Waste, points: most.clone() },
-        Layer::Dots { tone: Tone::Waste, points: most },
+    let parts = [
+        (Tone::Used, "half of the builds need", line(|point| point.need_p50_bytes)),
+        (Tone::Waste, "95 % need at most", line(|point| point.need_p95_bytes)),
     ];
-    let mut legend = vec![
-        (Tone::Used, "half of the builds need".to_owned()),
-        (Tone::Waste, "95 % need at most".to_owned()),
-    ];
-    if let Some(limit) = limit {
-        layers.push(Layer::Level { tone: Tone::Limit, at: limit / scale });
-        legend.push((Tone::Limit, "limit".to_owned()));
-    }
+    let part = |(tone, name, points): (Tone, &str, Vec<_>)| {
+        [Layer::new(tone, name, Shape::Line(points.clone())), Layer::new(tone, "", Shape::Dots(points))]
+    };
+    let limit = limit.map(|limit| Layer::new(Tone::Limit, "limit", Shape::Level(limit / scale)));
+    let layers = parts.into_iter().flat_map(part).chain(limit).collect();
     let ends = curve.points.first().zip(curve.points.last());
     let (first, last) = ends.map_or((1, 1), |(first, last)| (first.jobs, last.jobs));
     Chart {
         id: "jobs",
-        title: "Need by build jobs (-j)".to_owned(),
+        title: "Need by build jobs (-j)",
         description: words::sentence(&curve.reason),
         x: Axis::whole(first, last),
         y: Axis::from_zero(top / scale, unit),
         layers,
-        legend,
-        table: fact_table(&jobs_table(curve), usize::MAX, view),
+        table: fact_table("Numbers: Need by build jobs", &tables::jobs_curve(curve), usize::MAX, view),
     }
-}
-
-/// The numbers of the curve as a table; without a curve, the numbers of jobs that were tried.
-pub(super) fn jobs_table(curve: &JobsCurve) -> FactTable {
-    let columns = ["-j", "attempts", "stopped for memory", "half need", "95 % need", "half take"];
-    table_of(columns, &curve.points, |point| {
-        [
-            Number(point.jobs.to_string()),
-            Number(count(point.attempts.into())),
-            Number(count(point.stopped.into())),
-            Number(bytes(point.need_p50_bytes)),
-            Number(bytes(point.need_p95_bytes)),
-            Number(cell(measured::point_wall_ms(point), millis)),
-        ]
-    })
 }
 
 #[cfg(test)]

@@ -17,32 +17,25 @@ pub(super) fn show(prediction: &Prediction) -> Markup {
     let Some(groups) = prediction.need_groups.as_ref().filter(|groups| !groups.groups.is_empty()) else {
         return Markup::default();
     };
-    let heads = [
-        "#Attempts",
-        "#Of these",
-        "#Least need",
-        "#Median",
-        "#Highest",
-        "With the sizes above",
-        distinguishing_field(groups),
-    ];
+    let by = format!("¶{}", distinguishing_field(groups));
+    let heads =
+        ["#Attempts", "#Of these", "#Least need", "#Median", "#Highest", "¶With the sizes above", &by];
     let row = |(at, group): (usize, &NeedGroup)| {
-        html! {
-            tr {
-                th.n scope="row" { (count(group.attempts.into())) }
-                td.n { (percent(group.share)) }
-                td.n { (bytes(group.need_least_bytes)) }
-                td.n { (bytes(group.need_median_bytes)) }
-                td.n { (bytes(group.need_most_bytes)) }
-                td.text { (reasons::group_coverage(group)) }
-                td.text { (values(groups, at)) }
-            }
-        }
+        [
+            count(group.attempts.into()),
+            percent(group.share),
+            bytes(group.need_least_bytes),
+            bytes(group.need_median_bytes),
+            bytes(group.need_most_bytes),
+            reasons::group_coverage(group).to_owned(),
+            values(groups, at),
+        ]
+        .map(|text| html! { (text) })
     };
     html! {
         h2 { "Groups with different needs" }
         p.why { "Among " (reasons::grouped_attempts(groups)) ". " (words::marked_up(&words::sentence(&groups.reason))) }
-        (table("Groups with different needs", &heads, groups.groups.iter().enumerate().map(row)))
+        (table("Groups with different needs", heads.map(str::to_owned), groups.groups.iter().enumerate().map(row)))
     }
 }
 

@@ -6,23 +6,22 @@ mod groups;
 
 use maud::{Markup, html};
 use plimsoll_proto::{
-    figures,
-    measured::{self, IncompleteNeed},
-    reasons, recommendations, sums,
+    figures, measured, reasons, recommendations, sums,
     tables::{
+        self,
         FactCell::{Number, Text, Unknown},
         table_of,
     },
-    v1::{ExplainResponse, GetStatsResponse, Recommendation, Rung, StatsTotals, Summary, UsedAttempt},
+    v1::{ExplainResponse, GetStatsResponse, Recommendation, Rung, StatsTotals, Summary},
 };
 
 use super::{
     attempts,
-    figures::{amount, bytes, cell, count, millis, percent, share_of},
+    figures::{amount, bytes, cell, count, millis, share_of},
     flow::Flow,
     overview,
     page::{card, empty_page, timed_page},
-    table::{fact_table, facts, scrolled, table},
+    table::{fact_table, facts, table},
     view::{ReaderChoice, TimeRange},
     words,
 };
@@ -72,8 +71,10 @@ impl PackagePage<'_> {
                 (empty_page(view, path, &[]))
             } @else {
                 (number_cards(&totals))
-                (charts::need_chart(newest, view).figure())
-                @if stats.steps.len() > 1 { div.two { (flow.memory().half()) (flow.failures().half()) } }
+                div.two {
+                    (charts::need_chart(newest, view).figure())
+                    @if stats.steps.len() > 1 { (flow.memory().figure()) (flow.failures().figure()) }
+                }
             }
             @if let Some(explained) = self.explained {
                 (next(explained, newest.first()))
@@ -125,16 +126,9 @@ fn next(explained: &ExplainResponse, newest: Option<&Summary>) -> Markup {
             @if !based_on.is_empty() { " Based on " (based_on) "." }
             @if let Some(jobs) = reasons::more_jobs_than_cores_note(&prediction) { " " (jobs) "." }
         }
-        div.scroll tabindex="0" role="region" aria-label="Next size of one build" {
-            table.stack {
-                thead { tr { th scope="col" { "Size" } th.n scope="col" { "Value" } th scope="col" { "Because of" } } }
-                tbody {
-                    @for size in sizes {
-                        tr { th scope="row" { (words::title(size.kind.as_str())) } td.n { (size.kind.shown(size.value)) } td.text { (size.why) } }
-                    }
-                }
-            }
-        }
+        (table("Next size of one build", ["Size", "#Value", "¶Because of"], sizes.into_iter().map(|size| {
+            [words::title(size.kind.as_str()), size.kind.shown(size.value), size.why].map(|text| html! { (text) })
+        })))
     }
 }
 
@@ -192,7 +186,7 @@ fn jobs_section(explained: &ExplainResponse, view: &ReaderChoice) -> Markup {
         @if measured::is_curve(curve) { (charts::jobs_chart(curve, view).figure()) } @else {
             p.why { (words::sentence(&curve.reason)) }
             @if !curve.points.is_empty() {
-                (scrolled("Build jobs that were tried", &fact_table(&charts::jobs_table(curve), usize::MAX, view)))
+                (fact_table("Build jobs that were tried", &tables::jobs_curve(curve), usize::MAX, view))
             }
         }
     }
@@ -212,14 +206,10 @@ fn by_version(versions: &GetStatsResponse, view: &ReaderChoice) -> Markup {
             Number(share_of(totals.failed, totals.attempts)),
             Number(sums::highest_need_cell(totals)),
             Number(cell(sums::memory_wasted_hours(totals), amount)),
-            Number(millis(mean_ms(totals))),
+            Number(millis(figures::to_whole(sums::mean_wall_ms(totals).unwrap_or(0.0)))),
         ]
     });
     facts("Versions", &Markup::default(), &table, 50, view)
-}
-
-fn mean_ms(totals: &StatsTotals) -> u64 {
-    figures::to_whole(sums::mean_wall_ms(totals).unwrap_or(0.0))
 }
 
 /// Whether the memory size is the configured default, because no attempt determines it.
@@ -231,23 +221,6 @@ fn is_default(explained: &ExplainResponse) -> bool {
 
 /// A table of the attempts that the prediction is based on.
 fn used_attempts(explained: &ExplainResponse, view: &ReaderChoice) -> Markup {
-    let heads = ["Attempt", "Attempt of", "#Weight", "#Need", "#Counted as", "#-j", "#Took"];
-    let row = |used: &UsedAttempt| {
-        html! {
-            tr {
-                th scope="row" { a.id href=(view.attempt(&used.attempt)) { (used.attempt) } }
-                td { (reasons::rung_scope(used.rung())) }
-                td.n { (percent(used.weight)) }
-                td.n {
-                    @if used.censored { "> " } (bytes(used.measured_bytes))
-                    @if let Some(need) = IncompleteNeed::of(used.incomplete()) { br; span.quiet { (need.note()) } }
-                }
-                td.n { (bytes(used.need_bytes)) }
-                td.n { @match used.build_jobs { Some(jobs) => (jobs), None => "–" } }
-                td.n { (millis(used.wall_ms)) }
-            }
-        }
-    };
     html! {
         @if !explained.attempts.is_empty() {
             h2 { "What the prediction learnt from" }
@@ -255,7 +228,7 @@ fn used_attempts(explained: &ExplainResponse, view: &ReaderChoice) -> Markup {
                 "The heaviest " (explained.attempts.len().min(LISTED_USED_ATTEMPTS)) " attempts "
                 @if is_default(explained) { "that are known. They say too little about this build, so its memory is the default." } @else { "behind the numbers above." }
             }
-            (table("What the prediction learnt from", &heads, explained.attempts.iter().take(LISTED_USED_ATTEMPTS).map(row)))
+            (fact_table("What the prediction learnt from", &tables::used_attempts(&explained.attempts), LISTED_USED_ATTEMPTS, view))
         }
     }
 }
@@ -308,7 +281,10 @@ mod tests {
             let page =
                 next(&ExplainResponse { prediction, ..ExplainResponse::default() }, None).into_string();
             let sentence = reasons::sentence(kind, &quantity);
-            assert!(page.contains(&format!("<td class=\"text\">{sentence}</td>")), "{sentence:?} in {page}");
+            assert!(
+                page.contains(&format!("data-name=\"Because of\">{sentence}</td>")),
+                "{sentence:?} in {page}"
+            );
         }
     }
 }

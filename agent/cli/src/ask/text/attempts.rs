@@ -38,7 +38,10 @@ pub(in crate::ask) fn render_attempts(
     for summary in &page.attempts {
         table.add_row(row(summary));
         if !summary.failure_line.is_empty() {
-            table.add_note(clean(&summary.failure_line));
+            let room = look
+                .columns
+                .map_or(usize::MAX, |columns| columns.saturating_sub(super::table::NOTE_INDENT.len()));
+            table.add_note(super::fit_text(&clean(&summary.failure_line), room));
         }
     }
     let mut text = table.render(look);

@@ -3,22 +3,15 @@
 use std::fmt::Write as _;
 
 use plimsoll_proto::{
-    figures,
-    measured::IncompleteNeed,
-    reasons,
     shown::clean,
-    v1::{ExplainResponse, UsedAttempt},
+    tables,
+    v1::{ExplainResponse, JobsCurve},
 };
 
-use super::{
-    jobs,
-    predictor::{render_explained, render_prediction},
-};
+use super::predictor::{render_explained, render_prediction};
 
 /// Most attempts that an explanation shows.
 const SHOWN_ATTEMPTS: usize = 20;
-/// Heading of the column that shows what an attempt and the key have in common.
-const SCOPE_HEADING: &str = "which is of";
 
 /// A prediction, and the need of the same build at other numbers of build jobs.
 pub(in crate::ask) fn render_jobs(explained: &ExplainResponse) -> String {
@@ -26,7 +19,7 @@ pub(in crate::ask) fn render_jobs(explained: &ExplainResponse) -> String {
     match &explained.jobs {
         Some(curve) => {
             text.push('\n');
-            text.push_str(&jobs::render(curve));
+            text.push_str(&jobs(curve));
         }
         None => text.push_str("this server does not tell what other numbers of build jobs need\n"),
     }
@@ -39,23 +32,14 @@ pub(in crate::ask) fn render_explanation(explained: &ExplainResponse) -> String 
     text.push_str("disk           no size is given: builds are not measured for it\n");
     if let Some(curve) = &explained.jobs {
         text.push('\n');
-        text.push_str(&jobs::render(curve));
+        text.push_str(&jobs(curve));
     }
     if explained.attempts.is_empty() {
         text.push_str("\nno attempt was used\n");
         return text;
     }
-    let shown = || explained.attempts.iter().take(SHOWN_ATTEMPTS);
-    let scope =
-        shown().map(|used| reasons::rung_scope(used.rung()).len()).fold(SCOPE_HEADING.len(), usize::max);
-    let _written = writeln!(
-        text,
-        "\n{:>6}  {:<10} {:<10} {:>5} {:>12}  {SCOPE_HEADING:<scope$}  attempt",
-        "weight", "counts as", "measured", "jobs", "time"
-    );
-    for used in shown() {
-        text.push_str(&row(used, scope));
-    }
+    let shown = explained.attempts.get(..SHOWN_ATTEMPTS).unwrap_or(&explained.attempts);
+    let _written = write!(text, "\n{}", tables::used_attempts(shown).lines());
     let rest = explained.attempts.len().saturating_sub(SHOWN_ATTEMPTS);
     if rest > 0 {
         let _written = writeln!(text, "and {rest} more, lighter ones (all with -o json)");
@@ -69,22 +53,11 @@ pub(in crate::ask) fn render_explanation(explained: &ExplainResponse) -> String 
     text
 }
 
-/// The row of an attempt. `scope` is the width of the column that shows what the attempt and the key have in
-/// common.
-fn row(used: &UsedAttempt, scope: usize) -> String {
-    let more = if used.censored { ">" } else { "" };
-    let size = |bytes: u64| format!("{more}{}", figures::bytes(bytes));
-    let jobs = used.build_jobs.map_or_else(|| "-".to_owned(), |jobs| format!("-j{jobs}"));
-    let percent = used.weight * 100.0;
-    let note =
-        IncompleteNeed::of(used.incomplete()).map_or_else(String::new, |need| format!(", {}", need.note()));
-    let weight = if percent < 9.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") };
-    format!(
-        "{weight:>6}  {:<10} {:<10} {jobs:>5} {:>12}  {:<scope$}  {}{note}\n",
-        size(used.need_bytes),
-        size(used.measured_bytes),
-        figures::millis(used.wall_ms),
-        reasons::rung_scope(used.rung()),
-        clean(&used.attempt)
-    )
+/// A row for each number of build jobs, then the conclusions.
+fn jobs(curve: &JobsCurve) -> String {
+    let table = tables::jobs_curve(curve);
+    let text = if table.rows.is_empty() { String::new() } else { table.lines() };
+    // each clause gets a line of its own, because one long line is hard to read
+    let clauses = curve.reason.split("; ").filter(|clause| !clause.is_empty());
+    text + &clauses.map(|clause| clean(clause) + "\n").collect::<String>()
 }

@@ -8,11 +8,12 @@ mod attempts;
 mod cells;
 mod explain;
 mod groups;
-mod jobs;
 mod key;
 #[cfg(feature = "people")]
 mod predicted;
 mod predictor;
+#[cfg(feature = "people")]
+mod proposals;
 #[cfg(feature = "people")]
 pub(super) mod regressions;
 #[cfg(feature = "people")]
@@ -35,6 +36,8 @@ pub(super) use key::key_words;
 #[cfg(feature = "people")]
 pub(super) use key::name as attempt_name;
 pub(super) use predictor::{render_prediction, render_verdict};
+#[cfg(feature = "people")]
+pub(super) use proposals::render_proposals;
 #[cfg(feature = "people")]
 pub(super) use stats::render_stats;
 

@@ -153,7 +153,7 @@ fn over_time(steps: &[Step], step_ms: u64, look: TerminalStyle) -> String {
     let mut text = "\n".to_owned();
     text.push_str(&titled_line(
         "over time",
-        &format!("{from} to {to} UTC, in steps of {}", numbers::width_words(step_ms)),
+        &format!("{from} to {to} UTC, in steps of {}", figures::in_one_unit(step_ms)),
     ));
     let counts = |name: &str, of: &dyn Fn(&StatsTotals) -> u64| {
         let values: Vec<u64> = sums.iter().map(of).collect();

@@ -12,41 +12,31 @@ use super::cells;
 use crate::ask::terminal_style::{Paint, TerminalStyle};
 
 /// Indentation of a note below a row.
-const NOTE_INDENT: &str = "    ";
+pub(super) const NOTE_INDENT: &str = "    ";
 /// Spaces between two columns.
-const GAP: usize = 2;
-
-/// On which side the text of a column is aligned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Alignment {
-    /// Left, for words.
-    Left,
-    /// Right, for numbers.
-    Right,
-}
+const GAP: &str = "  ";
 
 /// A column of a table.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::ask) struct Column {
     head: &'static str,
-    alignment: Alignment,
     /// Which columns are dropped first if there is too little space: those of the highest rank. Columns of rank
     /// 0 are never dropped.
     drop_rank: u8,
-    /// Least width to which the column may be cut, in terminal columns; `None`: it is never cut.
+    /// Least width to which a column of words may be cut, in terminal columns; `None`: numbers, which are never cut and stand to the right.
     least_width: Option<usize>,
 }
 
 impl Column {
     /// A column of numbers. Columns with the highest `rank` are dropped first.
     pub(in crate::ask) fn number_column(head: &'static str, rank: u8) -> Self {
-        Self { head, alignment: Alignment::Right, drop_rank: rank, least_width: None }
+        Self { head, drop_rank: rank, least_width: None }
     }
 
     /// A column of words. It may be cut down to `least` terminal columns; if that is not enough, columns with
     /// the highest `rank` are dropped.
     pub(in crate::ask) fn text_column(head: &'static str, rank: u8, least: usize) -> Self {
-        Self { head, alignment: Alignment::Left, drop_rank: rank, least_width: Some(least) }
+        Self { head, drop_rank: rank, least_width: Some(least) }
     }
 }
 
@@ -90,7 +80,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Adds a note below the last row; it is cut if it is too long.
+    /// Adds a note below the last row.
     pub(in crate::ask) fn add_note(&mut self, text: String) {
         self.notes.insert(self.rows.len(), text);
     }
@@ -105,10 +95,8 @@ impl Table {
             text.push_str(&self.row_line(row, &shown, look));
             text.push('\n');
             if let Some(note) = self.notes.get(&place) {
-                let room =
-                    look.columns.map_or(usize::MAX, |columns| columns.saturating_sub(NOTE_INDENT.len()));
                 text.push_str(NOTE_INDENT);
-                text.push_str(&look.paint(Paint::Faint, &cells::fit_text(note, room)));
+                text.push_str(&look.paint(Paint::Faint, note));
                 text.push('\n');
             }
         }
@@ -116,23 +104,14 @@ impl Table {
     }
 
     fn row_line(&self, row: &[Cell], shown: &[(usize, usize)], look: TerminalStyle) -> String {
-        let mut line = String::new();
-        for (nth, (index, width)) in shown.iter().enumerate() {
-            let (Some(column), Some(cell)) = (self.columns.get(*index), row.get(*index)) else { continue };
+        let cells = shown.iter().filter_map(|(index, width)| {
+            let (column, cell) = (self.columns.get(*index)?, row.get(*index)?);
             let text = cells::fit_text(&cell.text, *width);
             let spaces = " ".repeat(width.saturating_sub(cells::text_columns(&text)));
             let text = look.paint(cell.paint, &text);
-            let last = nth + 1 == shown.len();
-            match column.alignment {
-                Alignment::Right => line.push_str(&(spaces + &text)),
-                Alignment::Left if last => line.push_str(&text),
-                Alignment::Left => line.push_str(&(text + &spaces)),
-            }
-            if !last {
-                line.push_str(&" ".repeat(GAP));
-            }
-        }
-        line.trim_end().to_owned()
+            Some(if column.least_width.is_none() { spaces + &text } else { text + &spaces })
+        });
+        cells.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
     }
 
     /// Indices of the columns that fit into `room`, with their widths.
@@ -149,7 +128,7 @@ impl Table {
             column(*index).and_then(|column| column.least_width).map_or(*width, |least| least.min(*width))
         };
         let total = |widths: &mut dyn Iterator<Item = usize>| {
-            widths.map(|width| width + GAP).sum::<usize>().saturating_sub(GAP)
+            widths.map(|width| width + GAP.len()).sum::<usize>().saturating_sub(GAP.len())
         };
         while total(&mut shown.iter().map(least)) > room {
             let rank = |(_, (index, _)): &(usize, &(usize, usize))| column(*index).map_or(0, |c| c.drop_rank);
@@ -172,22 +151,45 @@ impl Table {
 }
 
 /// A table of facts with at most `most` rows; empty if it has none. Texts stand behind the numbers, so that the last column is cut first.
+/// What needs the room of a line stands below its row.
 pub(super) fn render_facts(facts: &FactTable, most: usize, look: TerminalStyle) -> String {
     let Some(first) = facts.rows.first() else { return String::new() };
-    let mut order: Vec<(usize, bool)> =
-        first.iter().enumerate().map(|(nth, cell)| (nth, cell.is_number())).collect();
-    order.sort_by_key(|(_, is_number)| !is_number);
-    let column = |(nth, is_number): &(usize, bool)| {
-        let (head, rank) =
-            (*facts.columns.get(*nth)?, u8::try_from(nth.saturating_sub(1)).unwrap_or(u8::MAX));
-        Some(if *is_number { Column::number_column(head, rank) } else { Column::text_column(head, rank, 8) })
+    let (below, beside): (Vec<usize>, Vec<usize>) =
+        (0..first.len()).partition(|nth| first.get(*nth).is_some_and(is_long));
+    let is_number = |nth: &usize| first.get(*nth).is_some_and(FactCell::is_number);
+    let (numbers, texts): (Vec<usize>, Vec<usize>) = beside.into_iter().partition(is_number);
+    let order = [numbers, texts].concat();
+    let column = |nth: &usize| {
+        let head = *facts.columns.get(*nth)?;
+        let rank = u8::try_from(nth.saturating_sub(1)).unwrap_or(u8::MAX);
+        Some(if is_number(nth) {
+            Column::number_column(head, rank)
+        } else {
+            Column::text_column(head, rank, 8)
+        })
     };
     let mut table = Table::new(order.iter().filter_map(column).collect());
     for row in facts.rows.iter().take(most) {
-        let cell = |cell: &FactCell| Cell::from(clean(&cell.text()));
-        table.add_row(order.iter().filter_map(|(nth, _)| row.get(*nth)).map(cell).collect());
+        let cell = |nth: &usize| Some(clean(&row.get(*nth)?.text()));
+        table.add_row(order.iter().filter_map(cell).map(Cell::from).collect());
+        let note = |nth: &usize| match (row.get(*nth)?, cell(nth)?) {
+            (_, text) if text.is_empty() => None,
+            (FactCell::Long(_) | FactCell::Packages(..), text) => {
+                Some(format!("{} {text}", facts.columns.get(*nth)?))
+            }
+            (_, text) => Some(text),
+        };
+        if !below.is_empty() {
+            table.add_note(below.iter().filter_map(note).collect::<Vec<_>>().join("; "));
+        }
     }
     table.render(look)
+}
+
+/// Whether the cell needs the room of a line.
+fn is_long(cell: &FactCell) -> bool {
+    use FactCell::{Attempt, LogLine, Long, Marked, Packages};
+    matches!(cell, Long(_) | Marked(_) | LogLine(..) | Packages(..) | Attempt(..))
 }
 
 #[cfg(test)]

@@ -22,53 +22,34 @@ pub(super) fn totals_lines(sums: &StatsTotals, currency: &str, look: TerminalSty
     let some =
         |number: u64, words| if number > 0 { format!(", {} {words}", count(number)) } else { String::new() };
     let (canceled, ended) = (some(*canceled, "canceled"), some(*ended, "ended with no exit status known"));
-    let mut text = titled_line(
-        "attempts",
-        &format!(
-            "{}: {} succeeded, {} failed, {} lost{ended}{canceled}; {}",
-            count(*attempts),
-            count(*succeeded),
-            count(*failed),
-            count(*lost),
-            figures::counted_as(*retries, "was a retry", "were retries")
-        ),
+    let ends = format!(
+        "{}: {} succeeded, {} failed, {} lost{ended}{canceled}; {}",
+        count(*attempts),
+        count(*succeeded),
+        count(*failed),
+        count(*lost),
+        figures::counted_as(*retries, "was a retry", "were retries")
     );
-    let failures = by_cause(sums::failures_by_cause(sums));
-    if !failures.is_empty() {
-        text.push_str(&titled_line("failures", &look.paint(Paint::Bad, &failures)));
-    }
-    if let Some(retries) = retries_line(sums) {
-        text.push_str(&titled_line("retries", &retries));
-    }
-    let cpu_time = sums::cpu_time_words(sums);
-    let hours = format!("{} h of builds; CPU time {cpu_time}", amount(sums.wall_hours));
-    text.push_str(&titled_line("time", &hours));
-    text.push_str(&titled_line("memory", &memory_line(sums)));
-    if sums::cpu_asked(sums).is_some() {
-        text.push_str(&titled_line("cpu", &cpu_line(sums)));
-    }
-    if sums::need_over_ask(sums).is_some() {
-        text.push_str(&titled_line("need / ask", &sums::need_over_ask_words(sums)));
-    }
-    if let Some(left_out) = sums::left_out_words(sums) {
-        text.push_str(&titled_line("not known", &left_out));
-    }
-    if !currency.is_empty() && sums.asked_money > 0.0 {
-        let (asked, wasted) = (sums.asked_money, sums.wasted_money);
-        let share = figures::share(wasted, asked);
-        let asked = numbers::money(asked, currency);
-        text.push_str(&titled_line(
-            "money",
-            &format!("of {asked}, {} ({share}) wasted", numbers::money(wasted, currency)),
-        ));
-    }
-    if let Some(held) = sums.calibration.as_ref().and_then(calibration_line) {
-        text.push_str(&titled_line("predicted", &held));
-    }
-    if let Some(instead) = sums.would_have_been.as_ref().and_then(|would| would_have_been(would, currency)) {
-        text.push_str(&titled_line("would be", &instead));
-    }
-    text
+    let failures = Some(by_cause(sums::failures_by_cause(sums))).filter(|failures| !failures.is_empty());
+    let time = format!("{} h of builds; CPU time {}", amount(sums.wall_hours), sums::cpu_time_words(sums));
+    let money = (!currency.is_empty() && sums.asked_money > 0.0).then(|| {
+        let [asked, wasted] = [sums.asked_money, sums.wasted_money].map(|sum| numbers::money(sum, currency));
+        format!("of {asked}, {wasted} ({}) wasted", figures::share(sums.wasted_money, sums.asked_money))
+    });
+    let lines = [
+        ("attempts", Some(ends)),
+        ("failures", failures.map(|failures| look.paint(Paint::Bad, &failures))),
+        ("retries", retries_line(sums)),
+        ("time", Some(time)),
+        ("memory", Some(memory_line(sums))),
+        ("cpu", sums::cpu_asked(sums).map(|_| cpu_line(sums))),
+        ("need / ask", sums::need_over_ask(sums).map(|_| sums::need_over_ask_words(sums))),
+        ("not known", sums::left_out_words(sums)),
+        ("money", money),
+        ("predicted", sums.calibration.as_ref().and_then(calibration_line)),
+        ("would be", sums.would_have_been.as_ref().and_then(|would| would_have_been(would, currency))),
+    ];
+    lines.into_iter().filter_map(|(name, value)| Some(titled_line(name, &value?))).collect()
 }
 
 /// Counts by cause, the most frequent cause first.

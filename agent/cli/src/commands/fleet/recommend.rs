@@ -6,6 +6,7 @@ use plimsoll_proto::{limits, v1::RecommendRequest};
 
 use super::{
     filter::time_range,
+    terminal,
     time::{TimeArg, now_unix_ms, parse_moment},
 };
 use crate::{
@@ -58,7 +59,7 @@ pub(in crate::commands) struct RecommendArgs {
 impl RecommendArgs {
     pub(in crate::commands) async fn ask(self) -> Result<CommandOutput, QuestionFailure> {
         let question = self.question(now_unix_ms())?;
-        fleet::recommend(&self.server.connect().await?, question, self.output).await
+        fleet::recommend(&self.server.connect().await?, question, terminal::shown(self.output)).await
     }
 
     fn question(&self, now_unix_ms: u64) -> Result<RecommendRequest, QuestionFailure> {

@@ -9,6 +9,10 @@ use std::{
 use plimsoll_lab::import::prometheus::{NamespaceTotals, PodAttempts, TimeRange};
 use plimsoll_proto::{
     figures::{amount, count, counted, rate},
+    tables::{
+        FactCell::{Number, Text},
+        FactTable, table_of,
+    },
     times::date_time,
 };
 
@@ -64,28 +68,18 @@ pub(super) fn show_coverage(
             writeln!(out, "{:<16}{:>9}  {why}", "of them", count(builds))?;
         }
     }
-    show_totals(&mut out, &pod_attempts.totals)?;
+    write!(out, "{}", namespaces(&pod_attempts.totals).lines())?;
     out.flush()
 }
 
-/// Prints how much the builds of each namespace used, largest first.
-fn show_totals(out: &mut impl Write, all: &BTreeMap<String, NamespaceTotals>) -> io::Result<()> {
-    let width = all.keys().map(|name| name.chars().count()).max().unwrap_or(0).max("namespace".len());
-    writeln!(
-        out,
-        "{:<width$}  {:>8}  {:>12}  {:>12}  {:>12}",
-        "namespace", "builds", "GiB·h used", "requested", "core·h used"
-    )?;
+/// How much the builds of each namespace used, largest first.
+fn namespaces(all: &BTreeMap<String, NamespaceTotals>) -> FactTable {
     let mut totals: Vec<(&String, &NamespaceTotals)> = all.iter().collect();
     totals.sort_by(|(_, a), (_, b)| b.used.total_cmp(&a.used));
-    for (namespace, totals) in totals.into_iter().take(MAX_LISTED) {
-        let NamespaceTotals { builds, used, requested, core_hours } = totals;
-        let [used, requested, core_hours] = [*used, *requested, *core_hours].map(amount);
-        writeln!(
-            out,
-            "{namespace:<width$}  {:>8}  {used:>12}  {requested:>12}  {core_hours:>12}",
-            count(*builds)
-        )?;
-    }
-    Ok(())
+    let columns = ["namespace", "builds", "GiB·h used", "requested", "core·h used"];
+    table_of(columns, totals.into_iter().take(MAX_LISTED), |(name, of)| {
+        let [used, requested, cores] =
+            [of.used, of.requested, of.core_hours].map(|hours| Number(amount(hours)));
+        [Text(name.clone()), Number(count(of.builds)), used, requested, cores]
+    })
 }
