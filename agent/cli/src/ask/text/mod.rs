@@ -10,8 +10,6 @@ mod explain;
 mod groups;
 mod jobs;
 mod key;
-#[cfg(feature = "people")]
-mod predicted;
 mod predictor;
 #[cfg(feature = "people")]
 pub(super) mod regressions;
@@ -25,7 +23,7 @@ pub(super) mod table;
 mod totals;
 
 #[cfg(feature = "people")]
-pub(super) use attempt::{render_attempt, result as attempt_result};
+pub(super) use attempt::render_attempt;
 #[cfg(feature = "people")]
 pub(super) use attempts::render_attempts;
 #[cfg(feature = "people")]
