@@ -33,8 +33,8 @@ pub mod words;
 
 pub use named_enum::WireEnum;
 pub use words::{
-    evidence, figures, json, measured, reasons, recommendations, series, shown, sums, tables, times, verdict,
-    wrap,
+    evidence, facts, figures, json, measured, reasons, recommendations, series, shown, sums, tables, times,
+    verdict, wrap,
 };
 
 /// Messages, clients and servers of the package `plimsoll.v1`.

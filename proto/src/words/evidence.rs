@@ -1,8 +1,10 @@
 //! Words for people: sources of evidence, outcomes and causes.
 
+use std::fmt::Write as _;
+
 use crate::{
-    cause,
-    v1::{Action, Cause, OomOrigin, Outcome, Verdict},
+    cause, measured,
+    v1::{Action, Cause, Outcome, Summary, Verdict},
 };
 
 /// The name of a source of evidence, as it follows "from the": `kernel`, `CI system`. An unknown source is returned unchanged.
@@ -14,17 +16,6 @@ pub fn source_in_words(source: &str) -> &str {
         "measured" => "measurements",
         "person" => "person who corrected it",
         known => known,
-    }
-}
-
-/// Words for the memory limit at which the kernel killed; empty if it is not known.
-#[must_use]
-pub fn oom_origin(origin: OomOrigin) -> &'static str {
-    match origin {
-        OomOrigin::Unspecified => "",
-        OomOrigin::OwnLimit => "at the build's own limit",
-        OomOrigin::LimitAbove => "at a limit above the build's own, which others may share",
-        OomOrigin::Host => "because the whole machine had no memory left",
     }
 }
 
@@ -45,6 +36,40 @@ pub fn outcome_words(outcome: Outcome) -> &'static str {
         Outcome::Lost => "lost",
         Outcome::Ended => "ended, exit status not known",
     }
+}
+
+/// The result of an attempt as text: `failed, out of memory (exit 2)`.
+#[must_use]
+pub fn result(summary: &Summary) -> String {
+    let (outcome, cause) = (summary.outcome(), summary.cause());
+    let words = match (outcome, cause_words(cause)) {
+        (_, "") => outcome_words(outcome).to_owned(),
+        (Outcome::Ended, _) if cause == Cause::Unknown => outcome_words(outcome).to_owned(),
+        _ if measured::is_canceled(summary) => "canceled".to_owned(),
+        (_, words) => format!("{}, {words}", outcome_words(outcome)),
+    };
+    with_exit(words, summary)
+}
+
+/// The result in a list: a cause replaces the word `failed`, as on the web page: `out of memory (exit 2)`.
+#[must_use]
+pub fn result_cell(summary: &Summary) -> String {
+    let is_known = !matches!(summary.cause(), Cause::Unspecified | Cause::Unknown);
+    if summary.outcome() == Outcome::Failed && is_known {
+        return with_exit(cause_words(summary.cause()).to_owned(), summary);
+    }
+    result(summary)
+}
+
+fn with_exit(mut text: String, summary: &Summary) -> String {
+    let exit = summary.exit.unwrap_or_default();
+    if let Some(code) = exit.code.filter(|code| *code != 0) {
+        let _written = write!(text, " (exit {code})");
+    }
+    if let Some(signal) = exit.signal {
+        let _written = write!(text, " (signal {signal})");
+    }
+    text
 }
 
 /// Words for a cause, such as `out of memory`; empty if there is no cause.

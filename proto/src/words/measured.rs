@@ -15,13 +15,10 @@ use crate::{
         Summary,
     },
 };
-pub use asked::{
-    MIN_ASK_BYTES, RequestedMemory, cpu_asked, is_valid_memory, memory_asked, memory_asked_words,
-    no_ask_words,
-};
+pub use asked::{MIN_ASK_BYTES, RequestedMemory, is_valid_memory, memory_asked, memory_asked_words};
 pub use source::{
     BY_PROCESSES, IncompleteNeed, MARK_NOTE, PartlyMeasured, attempts_note, mark, marked_need_cell,
-    need_note, offloaded_note, offloaded_sentence, unseen_note,
+    need_note, offloaded_note, offloaded_sentence, source_words, unseen_note,
 };
 
 /// Shortest time over which a mean CPU use is shown, milliseconds. A wall time has whole milliseconds, and CPU time begins before it, with the
@@ -76,12 +73,6 @@ pub fn memory_peak(summary: &Summary) -> Option<u64> {
     above_zero(summary.memory_peak_bytes).map(|mark| mark.max(need(summary).unwrap_or(0)))
 }
 
-/// Words for the high-water mark: `324 MiB with page cache`; `None` if it is unknown.
-pub fn memory_peak_words(summary: &Summary) -> Option<String> {
-    let mark = memory_peak(summary)?.max(proven_need(summary).unwrap_or(0));
-    Some(format!("{} with page cache", figures::bytes(mark)))
-}
-
 /// One sentence that says why the need is below the kernel's high-water mark; `None` if the difference is at most a tenth.
 pub fn need_below_mark(summary: &Summary) -> Option<&'static str> {
     let (need, mark) = (proven_need(summary)?, memory_peak(summary)?);
@@ -129,11 +120,6 @@ pub fn peak_cores(summary: &Summary) -> Option<f64> {
     let is_long = summary.wall_ms == 0 || summary.wall_ms >= MIN_MEAN_MS;
     let peak = summary.cpu_peak_cores.filter(|cores| *cores > 0.0 && is_long)?;
     Some(peak.max(mean_cores(summary).unwrap_or(0.0)))
-}
-
-/// Words for the CPU time: `2.7 ms`, `not known`.
-pub fn cpu_time_words(summary: &Summary) -> String {
-    figures::known(cpu_usec(summary), figures::micros)
 }
 
 /// Words for the CPU use: `0.38 cores on average, 0.97 at most`, `too short for a mean`, `not known`.

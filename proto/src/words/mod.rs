@@ -4,6 +4,7 @@
 //! | module | content |
 //! |---|---|
 //! | `figures`, `times` | formats numbers and points in time |
+//! | `facts` | the facts of one attempt, each declared once: what lists and sentences show |
 //! | `measured`, `series` | the numbers of one attempt |
 //! | `sums` | the numbers of many attempts together |
 //! | `tables` | findings as tables |
@@ -13,6 +14,7 @@
 //! | `shown`, `wrap` | makes text from callers safe to show, and wraps lines to a width |
 
 pub mod evidence;
+pub mod facts;
 pub mod figures;
 pub mod json;
 pub mod measured;

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 pub(super) use plimsoll_proto::evidence::{cause_words as cause, outcome_words as outcome};
-use plimsoll_proto::v1::{Cause, Outcome, Source};
+use plimsoll_proto::v1::{Cause, Outcome};
 
 /// A reason as a sentence: starts with a capital letter, ends with a full stop.
 pub(super) fn sentence(reason: &str) -> String {
@@ -40,16 +40,6 @@ pub(super) fn title(name: &str) -> String {
     let name = name.replace("cpu ", "CPU ");
     let mut letters = name.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
-}
-
-pub(super) fn source_words(source: Source) -> &'static str {
-    match source {
-        Source::Unspecified => "not known",
-        Source::CgroupV2 => "cgroup v2",
-        Source::CgroupV1 => "cgroup v1",
-        Source::ProcessTree => "process tree",
-        Source::Prometheus => "Prometheus (peaks are at least this)",
-    }
 }
 
 #[cfg(test)]

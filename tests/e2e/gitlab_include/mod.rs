@@ -293,7 +293,7 @@ async fn of_several_servers_the_agent_comes_from_the_first_that_hands_it_out() {
     for shell in SHELLS.iter().filter(|shell| found(shell[0]).is_some()) {
         let output = fleet.job(shell, "9", "exit 5", &variables);
         assert_eq!(output.status.code(), Some(5), "{}", text(&output));
-        assert!(text(&output).contains("waits for the next run"), "it was measured: {}", text(&output));
+        assert!(text(&output).contains("kept for the next run"), "it was measured: {}", text(&output));
         let urls = std::fs::read_to_string(&asked).unwrap();
         let expected = [1, 2].map(|host| format!("http://127.0.0.{host}:7411/agent/{}", platform()));
         assert_eq!(urls.lines().collect::<Vec<_>>(), expected);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use plimsoll_proto::{
+    facts::{self, Line},
     figures, measured, series,
     v1::{self as pb, Outcome},
 };
@@ -85,32 +86,21 @@ fn agrees(summary: &pb::Summary, rows: &[pb::Sample]) {
 fn seen(site: &Numbers, id: &str, summary: &pb::Summary, series: &[pb::Sample]) {
     let text = site.output_of(&["show", id]);
     let page = site.page(&format!("/attempts/{id}"));
-    let mean = figures::known(measured::mean_need(summary), figures::bytes);
-    let parts =
-        [measured::need_words(summary), figures::millis(summary.wall_ms), measured::cpu_time_words(summary)];
-    has(&text, &parts, id);
-    has(&page, &parts, id);
-    has(&text, &[measured::memory_peak_words(summary).unwrap_or_default()], id);
-    has(&page, &[figures::known(measured::memory_peak(summary), figures::bytes)], id);
     curve(&text, &page, summary, series);
-    has(&text, &[format!("mean {mean}"), measured::memory_asked_words(summary.resources.as_ref())], id);
-    let asked = measured::memory_asked(summary.resources.as_ref());
-    let why = || format!("Asked for nothing {}", measured::no_ask_words(summary.resources.as_ref()));
-    has(&page, &[asked.map_or_else(why, |asked| figures::bytes(asked.bytes))], id);
-    if let Some(words) = measured::need_of_ask_words(summary) {
-        has(&text, std::slice::from_ref(&words), id);
-        has(&page, &[words], id);
+    let parts = [
+        measured::need_words(summary),
+        figures::millis(summary.wall_ms),
+        figures::known(measured::cpu_usec(summary), figures::micros),
+    ];
+    let said = facts::sentences(summary, &Line::ALL).into_iter().map(|(_, sentence)| sentence);
+    has(&text, &said.chain(parts.clone()).collect::<Vec<_>>(), id);
+    for (fact, value) in facts::listed(summary, &Line::ALL) {
+        // a card has the first part of its value in large letters; a note is a sentence of its own
+        let parts = value.trim_end_matches('.').split(", ").flat_map(|part| part.split(": "));
+        let shown: Vec<String> = parts.map(str::to_owned).collect();
+        has(&page, &shown, &format!("{id} {}", fact.name));
     }
-    match (measured::mean_cores(summary), measured::peak_cores(summary)) {
-        (Some(mean), Some(peak)) => {
-            let words = [figures::cores_named(mean), format!("{} at most", figures::cores(peak))];
-            has(&text, &words, id);
-            has(&page, &words, id);
-        }
-        (Some(mean), None) => has(&page, &[figures::cores_named(mean)], id),
-        (None, _) if measured::cpu_usec(summary).is_some() => has(&text, &[measured::cpu_words(summary)], id),
-        (None, _) => has(&text, &["cpu         not known".to_owned()], id),
-    }
+    has(&page, &parts, id);
     let terminal = site.agent.json(&["show", id]);
     let api = site.api(&format!("/api/attempts/{id}"));
     for name in
@@ -136,13 +126,9 @@ async fn what_a_run_says_at_its_end_is_what_is_shown_later() {
         let summary = shown.summary.unwrap();
         let parts = [
             format!(" {};", figures::millis(summary.wall_ms)),
-            format!(
-                "cpu       {} in {}",
-                measured::cpu_time_words(&summary),
-                figures::millis(summary.wall_ms)
-            ),
+            format!("cpu       {}", figures::known(measured::cpu_usec(&summary), figures::micros)),
             format!("needed {}", measured::need_words(&summary)),
-            measured::memory_peak_words(&summary).unwrap_or_default(),
+            measured::memory_peak(&summary).map(figures::bytes).unwrap_or_default(),
         ];
         has(&output_of, &parts, &id);
         tokio::task::block_in_place(|| seen(&site, &id, &summary, &shown.series));

@@ -4,17 +4,14 @@ use std::{ffi::OsString, fmt, path::Path};
 
 use plimsoll_proto::{
     evidence::is_of_success,
-    figures::{self, bytes},
-    measured, shown,
-    v1::{Cause, Key, OomOrigin},
+    facts::{self, Line},
+    figures, measured, shown,
+    v1::{Cause, Key},
     verdict,
 };
 
 use super::{BuildFacts, MeasurementEnd, words};
 use crate::ask::outlook;
-
-/// A need counts as having reached a limit if the limit exceeds it by at most this part (one eighth) of the limit.
-const NEAR_LIMIT_PART: u64 = 8;
 
 #[derive(Debug)]
 pub(super) struct ReportLine<'a>(pub(super) &'a BuildFacts);
@@ -34,13 +31,8 @@ pub(crate) fn name(key: &Key, command: &[OsString]) -> String {
 
 impl fmt::Display for ReportLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", ReportHead(self.0))?;
-        let summary = self.0.summary();
-        write!(f, ", CPU {}", measured::cpu_time_words(&summary))?;
-        if let Some(mean) = measured::mean_cores(&summary) {
-            write!(f, " ({})", figures::cores_named(mean))?;
-        }
-        self.write_samples(f)
+        write!(f, "{}; CPU {}", ReportHead(self.0), facts::sentence(&self.0.summary(), Line::Cpu))?;
+        if self.0.measures_only { Ok(()) } else { write!(f, "; samples {}", words::samples(self.0)) }
     }
 }
 
@@ -52,75 +44,15 @@ impl fmt::Display for ReportHead<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "plimsoll: {} {}", self.0.name, self.0.end)?;
         let comma = if matches!(self.0.end, MeasurementEnd::Followed(_)) { "," } else { " after" };
-        write!(f, "{comma} {}", figures::millis(self.0.summary().wall_ms))?;
-        self.write_memory(f)
-    }
-}
-
-impl ReportHead<'_> {
-    /// Where the build was killed: at its own limit, if its need came close to that. Otherwise a part of the
-    /// build reached a lower limit that the build itself had set.
-    fn killed_at(&self) -> String {
-        let totals = &self.0.totals;
-        let near =
-            |limit: &u64| totals.need_peak_bytes.is_none_or(|need| need >= limit - limit / NEAR_LIMIT_PART);
-        match (totals.oom_origin(), self.0.resources.memory_limit_bytes) {
-            (OomOrigin::OwnLimit, Some(limit)) if near(&limit) => {
-                format!("at the limit of {}", bytes(limit))
-            }
-            (origin, _limit) => words::limit_words(origin).to_owned(),
-        }
-    }
-
-    fn write_memory(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let summary = self.0.summary();
-        let kills = self.0.totals.oom_kill.unwrap_or(0);
-        if kills > 0 {
-            write!(
-                f,
-                "; the kernel killed {} {}",
-                figures::counted_as(kills, "process", "processes"),
-                self.killed_at()
-            )?;
+        write!(f, "{comma} {}", figures::millis(summary.wall_ms))?;
+        for line in [Line::Killed, Line::Memory] {
+            let sentence = facts::sentence(&summary, line);
+            if !sentence.is_empty() {
+                write!(f, "; {sentence}")?;
+            }
         }
-        if measured::need(&summary).is_none() {
-            return write!(f, "; memory was not measured");
-        }
-        write!(f, "; needed {}", measured::noted_need_words(&summary))?;
-        if let Some(elsewhere) = measured::offloaded_note(&summary) {
-            write!(f, ", but {elsewhere}")?;
-        }
-        if let Some(asked) = measured::memory_asked(Some(&self.0.resources)) {
-            let of = if asked.is_limit { ", limit" } else { ", asked for" };
-            let share = measured::need_of_ask_words(&summary).unwrap_or_default();
-            write!(f, "{of} {} ({share})", bytes(asked.bytes))?;
-        }
-        match measured::memory_peak_words(&summary) {
-            Some(mark) => write!(f, ", {mark}"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl ReportLine<'_> {
-    fn write_samples(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.measures_only {
-            return Ok(());
-        }
-        if self.0.delivery.delivered {
-            write!(f, ", samples delivered as {}", self.0.attempt)?;
-        } else if let Some(kept) = &self.0.delivery.kept {
-            write!(f, ", samples of {} kept for the next run in {}", self.0.attempt, kept.display())?;
-        } else {
-            write!(f, ", samples of {} not delivered", self.0.attempt)?;
-        }
-        if self.0.delivery.lost > 0 {
-            write!(f, ", {} lost", self.0.delivery.lost)?;
-        }
-        match &self.0.delivery.problem {
-            Some(problem) => write!(f, ": {problem}"),
-            None => Ok(()),
-        }
+        measured::offloaded_note(&summary).map_or(Ok(()), |elsewhere| write!(f, ", but {elsewhere}"))
     }
 }
 

@@ -26,6 +26,8 @@ use plimsoll_proto::v1::{Cause, Exit, OomOrigin, Outcome, Phase, Resources, Sour
 pub(crate) use advice::{Advice, AdviceRequest, ask};
 pub(crate) use json::write as write_file;
 pub(crate) use line::name;
+#[cfg(feature = "people")]
+pub(crate) use text::phase_rows;
 
 /// How long the report on standard error is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -144,8 +146,16 @@ impl BuildFacts {
             cpu_usec: Some(totals.cpu_usec),
             need_peak_bytes: totals.need_peak_bytes,
             memory_peak_bytes: totals.memory_peak_bytes,
+            oom_kill: totals.oom_kill,
+            oom_origin: totals.oom_origin,
+            oom_group_kill: totals.oom_group_kill,
+            starved_ms: totals.starved_ms,
+            memory_stall_usec: totals.memory_stall_usec,
+            throttled_usec: totals.throttled_usec,
             censored: was_held_back && proves && outcome != Outcome::Succeeded,
             outcome: outcome.into(),
+            phases: self.phases.clone(),
+            peak_phase: self.peak_phase().map(|phase| phase.name.clone()).unwrap_or_default(),
             ..Summary::default()
         }
     }

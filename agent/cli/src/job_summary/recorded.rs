@@ -186,10 +186,7 @@ fn lines() -> Vec<(&'static str, BuildFacts)> {
             with(|facts| facts.advice.problem = Some("the server is away".to_owned())),
         ),
         ("the limit that was met is blamed", by(OomOrigin::OwnLimit, 4 * GIB - 1)),
-        ("a limit that was not met may be the build's own", by(OomOrigin::OwnLimit, GIB)),
         ("others may share the limit", by(OomOrigin::LimitAbove, GIB)),
-        ("the machine had no memory left", by(OomOrigin::Host, GIB)),
-        ("which limit it was is not known", by(OomOrigin::Unspecified, GIB)),
         (
             "a signal, and where the samples wait",
             with(|facts| {

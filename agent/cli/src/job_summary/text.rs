@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 
 use plimsoll_proto::{
+    facts::{self, Line},
     figures::{self, bytes},
     measured,
     reasons::{self, MIN_CONFIDENCE, SizeBound, SizeKind},
     shown::clean,
-    v1::{Phase, Prediction},
+    v1::{Phase, Prediction, Summary},
 };
 
 use super::{BuildFacts, advice, words};
@@ -33,12 +34,14 @@ pub(super) fn body_without_verdict(facts: &BuildFacts, utf8: bool) -> String {
 
 fn measured_lines(facts: &BuildFacts, utf8: bool) -> String {
     let mut page = ReportPage::default();
-    memory_lines(&mut page, facts);
+    let summary = facts.summary();
+    page.sentences(&summary, &[Line::Memory, Line::Notes]);
     draw_curve(&mut page, facts, utf8);
-    cpu_lines(&mut page, facts);
-    problem_lines(&mut page, facts);
-    phase_lines(&mut page, &facts.phases);
-    page.line("samples", &samples_words(facts));
+    page.sentences(&summary, &[Line::Cpu, Line::Killed, Line::HeldBack]);
+    for (nth, row) in phase_rows(&facts.phases).iter().enumerate() {
+        page.line(if nth == 0 { "phases" } else { "" }, row);
+    }
+    page.line("samples", &words::samples(facts));
     page.0
 }
 
@@ -46,32 +49,16 @@ fn measured_lines(facts: &BuildFacts, utf8: bool) -> String {
 struct ReportPage(String);
 
 impl ReportPage {
+    fn sentences(&mut self, summary: &Summary, lines: &[Line]) {
+        for (title, text) in facts::sentences(summary, lines) {
+            self.line(title, &text);
+        }
+    }
+
     fn line(&mut self, title: &str, text: &str) {
         let line = format!("  {title:<9} {text}");
         self.0.push_str(line.trim_end());
         self.0.push('\n');
-    }
-}
-
-fn memory_lines(page: &mut ReportPage, facts: &BuildFacts) {
-    let summary = facts.summary();
-    if measured::need(&summary).is_none() {
-        return page.line("memory", "not measured");
-    }
-    let asked = measured::memory_asked_words(Some(&facts.resources));
-    let mut text = format!("needed {}, asked for {asked}", measured::noted_need_words(&summary));
-    if let Some(share) = measured::need_of_ask_words(&summary) {
-        let _written = write!(text, " ({share})");
-    }
-    if let Some(mark) = measured::memory_peak_words(&summary) {
-        let _written = write!(text, "; {mark}");
-    }
-    page.line("memory", &text);
-    if let Some(unseen) = measured::unseen_note(&summary) {
-        page.line("", unseen);
-    }
-    if let Some(elsewhere) = measured::offloaded_sentence(&summary) {
-        page.line("", &elsewhere);
     }
 }
 
@@ -90,86 +77,28 @@ fn draw_curve(page: &mut ReportPage, facts: &BuildFacts, utf8: bool) {
         None => format!("full height is {}", bytes(top)),
     };
     page.line("", &format!("{line}  {edge}"));
-    if let Some(phase) = facts.peak_phase() {
-        page.line("", &format!("most in {} ({})", phase.name, bytes(phase.need_peak_bytes)));
-    }
 }
 
-fn cpu_lines(page: &mut ReportPage, facts: &BuildFacts) {
-    let summary = facts.summary();
-    let mut text = format!("{} in {}", measured::cpu_time_words(&summary), figures::millis(summary.wall_ms));
-    if let Some(mean) = measured::mean_cores(&summary) {
-        let _written = write!(text, ", {} on average", figures::cores_named(mean));
-    }
-    for (what, cores) in
-        [("asked", facts.resources.cpu_request_cores), ("limit", facts.resources.cpu_limit_cores)]
-    {
-        if let Some(cores) = cores {
-            let _written = write!(text, ", {what} {}", figures::cores(cores));
-        }
-    }
-    if let Some(usec) = measured::above_zero(facts.totals.throttled_usec) {
-        let _written = write!(text, "; held back by the limit for {}", figures::micros(usec));
-    }
-    page.line("cpu", &text);
-}
-
-fn problem_lines(page: &mut ReportPage, facts: &BuildFacts) {
-    if let Some(ms) = measured::above_zero(facts.totals.starved_ms) {
-        let time = figures::millis(ms);
-        page.line("starved", &format!("{time} at its memory limit, busy with reclaiming memory"));
-    }
-    if let Some(kills) = measured::above_zero(facts.totals.oom_kill) {
-        let origin = words::limit_words(facts.totals.oom_origin());
-        page.line(
-            "killed",
-            &format!("{} by the kernel, {origin}", figures::counted_as(kills, "process", "processes")),
-        );
-    }
-}
-
-/// The phases that took longest. Phases with the same name are added up.
-fn phase_lines(page: &mut ReportPage, phases: &[Phase]) {
+/// A heading and a row for each of the phases that took longest; no rows without phases. Phases with the same name are added up.
+pub(crate) fn phase_rows(phases: &[Phase]) -> Vec<String> {
     let mut rows = measured::phases_by_name(phases);
-    if rows.is_empty() {
-        return;
-    }
     rows.sort_by(|one, other| other.wall_ms.cmp(&one.wall_ms).then_with(|| one.name.cmp(&other.name)));
-    page.line("phases", &format!("{:<NAME_WIDTH$} {:>11} {:>11} {:>11}", "", "time", "most needed", "cpu"));
     let rest = rows.split_off(rows.len().min(MAX_PHASES));
-    let mut row = |sum: &Phase| {
-        let short: String = sum.name.chars().take(NAME_WIDTH).collect();
-        let (wall, cpu) = (figures::millis(sum.wall_ms), figures::micros(sum.cpu_usec));
-        let need = bytes(sum.need_peak_bytes);
-        page.line("", &format!("{short:<NAME_WIDTH$} {wall:>11} {need:>11} {cpu:>11}"));
-    };
-    rows.iter().for_each(&mut row);
     if !rest.is_empty() {
         let mut all = Phase { name: format!("({} more)", rest.len()), ..Phase::default() };
         for sum in &rest {
             measured::add_phase(&mut all, sum);
         }
-        row(&all);
+        rows.push(all);
     }
-}
-
-fn samples_words(facts: &BuildFacts) -> String {
-    if facts.measures_only {
-        return "kept nowhere: no server is set".to_owned();
-    }
-    let report = &facts.delivery;
-    let mut text = match &report.kept {
-        _ if report.delivered => format!("delivered as {}", facts.attempt),
-        Some(kept) => format!("{} waits for the next run in {}", facts.attempt, kept.display()),
-        None => format!("{} not delivered", facts.attempt),
+    let row = |sum: &Phase| {
+        let short: String = clean(&sum.name).chars().take(NAME_WIDTH).collect();
+        let (wall, cpu) = (figures::millis(sum.wall_ms), figures::micros(sum.cpu_usec));
+        format!("{short:<NAME_WIDTH$} {wall:>11} {:>11} {cpu:>11}", bytes(sum.need_peak_bytes))
     };
-    if report.lost > 0 {
-        let _written = write!(text, ", {} lost", report.lost);
-    }
-    if let Some(problem) = &report.problem {
-        let _written = write!(text, ": {problem}");
-    }
-    clean(&text)
+    let heading = format!("{:<NAME_WIDTH$} {:>11} {:>11} {:>11}", "", "time", "most needed", "cpu");
+    let heading = (!rows.is_empty()).then_some(heading);
+    heading.into_iter().chain(rows.iter().map(row)).collect()
 }
 
 /// The lines about the verdict on a failed build; empty without a verdict.

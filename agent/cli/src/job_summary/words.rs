@@ -1,13 +1,10 @@
-//! Formats numbers and results for a report.
+//! Words for how a measured command ended, and where its samples are.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
-use plimsoll_proto::{
-    evidence,
-    v1::{Exit, OomOrigin},
-};
+use plimsoll_proto::{shown::clean, v1::Exit};
 
-use super::MeasurementEnd;
+use super::{BuildFacts, MeasurementEnd};
 
 impl fmt::Display for MeasurementEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -25,12 +22,22 @@ impl fmt::Display for MeasurementEnd {
     }
 }
 
-/// Describes the memory limit at which the kernel killed a process.
-pub(super) fn limit_words(origin: OomOrigin) -> &'static str {
-    match origin {
-        // the kernel's counters do not show which of these two limits it was
-        OomOrigin::OwnLimit => "at the build's own limit, or at one that the build set itself",
-        OomOrigin::Unspecified => "for memory",
-        above => evidence::oom_origin(above),
+/// Where the samples are: `delivered as job-7`, `job-7 kept for the next run in /spool: connection refused`.
+pub(super) fn samples(facts: &BuildFacts) -> String {
+    if facts.measures_only {
+        return "kept nowhere: no server is set".to_owned();
     }
+    let report = &facts.delivery;
+    let mut text = match &report.kept {
+        _ if report.delivered => format!("delivered as {}", facts.attempt),
+        Some(kept) => format!("{} kept for the next run in {}", facts.attempt, kept.display()),
+        None => format!("{} not delivered", facts.attempt),
+    };
+    if report.lost > 0 {
+        let _written = write!(text, ", {} lost", report.lost);
+    }
+    if let Some(problem) = &report.problem {
+        let _written = write!(text, ": {problem}");
+    }
+    clean(&text)
 }

@@ -53,22 +53,3 @@ pub fn memory_asked_words(resources: Option<&Resources>) -> String {
         (false, _) => format!("nothing ({} is no size){limit}", figures::bytes(bytes)),
     }
 }
-
-/// Words that say why [`memory_asked`] is `None`: `neither request nor limit`, `1 B counts as nothing: no build fits in it`.
-pub fn no_ask_words(resources: Option<&Resources>) -> String {
-    match written_ask(resources) {
-        None => "neither request nor limit".to_owned(),
-        Some(RequestedMemory { bytes, .. }) if bytes < MIN_ASK_BYTES => {
-            format!("{} counts as nothing: no build fits in it", figures::bytes(bytes))
-        }
-        Some(RequestedMemory { bytes, .. }) => {
-            format!("{} counts as nothing: no machine has it", figures::bytes(bytes))
-        }
-    }
-}
-
-/// The CPU that an attempt requested, cores: the request, else the limit. `None` if it has neither, or it is 0.
-pub fn cpu_asked(resources: Option<&Resources>) -> Option<f64> {
-    let asked = resources.and_then(|resources| resources.cpu_request_cores.or(resources.cpu_limit_cores));
-    asked.filter(|cores| *cores > 0.0)
-}

@@ -73,6 +73,17 @@ impl IncompleteNeed {
     }
 }
 
+/// Words for a source; `None` if nothing was measured.
+pub fn source_words(source: Source) -> Option<&'static str> {
+    match source {
+        Source::Unspecified => None,
+        Source::CgroupV2 => Some("cgroup v2"),
+        Source::CgroupV1 => Some("cgroup v1"),
+        Source::ProcessTree => Some("process tree"),
+        Source::Prometheus => Some("Prometheus (peaks are at least this)"),
+    }
+}
+
 /// The note next to the need of an attempt that was [`BY_PROCESSES`]; `None` for other attempts, and if the need is not known.
 pub fn need_note(summary: &Summary) -> Option<&'static str> {
     let is_by_processes = IncompleteNeed::of(summary.source()) == Some(IncompleteNeed::Processes);

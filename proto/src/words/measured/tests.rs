@@ -116,13 +116,11 @@ fn what_no_build_fits_in_is_no_ask_in_any_form() {
         assert_eq!(memory_asked(Some(&asked)), None, "{bytes}");
         let words = memory_asked_words(Some(&asked));
         assert_eq!(words, format!("nothing ({written} is no size), limit 3.00 GiB"));
-        assert!(no_ask_words(Some(&asked)).starts_with(&format!("{written} counts as nothing: ")));
         let summary =
             Summary { resources: Some(asked), need_peak_bytes: Some(1 << 30), ..Summary::default() };
         assert_eq!((need_of_ask(&summary), need_of_ask_cell(&summary).as_str()), (None, "–"));
     }
     assert_eq!(memory_asked_words(Some(&resources(None, Some(1)))), "nothing (1 B is no size)");
-    assert_eq!(no_ask_words(None), "neither request nor limit");
     assert!(memory_asked(Some(&resources(Some(MIB), None))).is_some());
 }
 
@@ -166,7 +164,7 @@ fn over_a_millisecond_there_is_no_mean_cpu_use() {
     let build =
         Summary { wall_ms: 1, cpu_usec: Some(4870), cpu_peak_cores: Some(4.87), ..Summary::default() };
     assert_eq!((mean_cores(&build), peak_cores(&build)), (None, None));
-    assert_eq!([cpu_words(&build), cpu_time_words(&build)], ["too short for a mean", "4.9 ms"]);
+    assert_eq!(cpu_words(&build), "too short for a mean");
     let longer = Summary { wall_ms: MIN_MEAN_MS, cpu_peak_cores: None, ..build };
     assert_eq!(cpu_words(&longer), "0.1 cores on average");
 }

@@ -8,7 +8,8 @@ mod tests;
 
 use maud::{Markup, html};
 use plimsoll_proto::{
-    evidence::{self, NOTHING_TO_RETRY, is_of_success, source_in_words},
+    evidence::{NOTHING_TO_RETRY, is_of_success, source_in_words},
+    facts::{self, Line},
     figures, measured,
     reasons::{self, SizeKind},
     v1::{Action, GetAttemptResponse, Outcome, Phase, Prediction, Summary, Verdict},
@@ -17,7 +18,7 @@ use plimsoll_proto::{
 
 use super::{
     chart,
-    figures::{bytes, cell, cores, cores_named, count, counted_as, micros, millis, percent},
+    figures::{bytes, cell, cores, count, millis, percent},
     page::{card, plain_page},
     table::table,
     times,
@@ -67,7 +68,6 @@ impl AttemptPage<'_> {
                     " " a href=(address) rel="noopener noreferrer" { "GitLab: " (name) }
                 }
             }
-            @if let Some(elsewhere) = measured::offloaded_sentence(&summary) { p { (words::sentence(&elsewhere)) } }
             @if let Some(verdict) = &shown.verdict { (judged(verdict)) }
             @if may_correct { (correction::form(shown, &view.attempt(&summary.attempt))) }
             (cards(&summary))
@@ -75,60 +75,20 @@ impl AttemptPage<'_> {
             (ending(&summary))
             (earlier(&shown.earlier_verdicts))
             (phases(&summary))
-            (facts(&summary))
+            (built(&summary))
         };
         plain_page(&format!("Attempt {}", summary.attempt), "/attempts/", view, &body)
     }
 }
 
 fn cards(summary: &Summary) -> Markup {
-    let resources = summary.resources.as_ref();
-    let asked = measured::memory_asked(resources);
-    let predicted = measured::predicted(summary).unwrap_or_default();
     html! {
         dl.cards {
-            (card("Highest need", &measured::need_words(summary), &html! {
-                @if summary.censored { "stopped for memory" }
-                @else if !summary.peak_phase.is_empty() { "in phase " (summary.peak_phase) }
-                @else { "mean " (figures::known(measured::mean_need(summary), bytes)) }
-                @if let Some(note) = measured::need_note(summary) { "; " (note) }
-            }))
-            (card("Asked for", &asked.map_or_else(|| "nothing".to_owned(), |asked| bytes(asked.bytes)), &html! {
-                @match asked {
-                    Some(asked) if asked.is_limit => "its limit, without a request",
-                    Some(_) => @match resources.and_then(|resources| resources.memory_limit_bytes) {
-                        Some(limit) => { "limit " (bytes(limit)) }
-                        None => "no limit",
-                    },
-                    None => (measured::no_ask_words(resources)),
-                }
-                @if let Some(share) = measured::need_of_ask_words(summary) { "; " (share) }
-            }))
-            @if predicted.memory_limit_bytes > 0 {
-                (card("Predicted before it began", &bytes(predicted.memory_request_bytes), &html! {
-                    "limit " (bytes(predicted.memory_limit_bytes))
-                    @match measured::limit_sufficed(summary) {
-                        Some(true) if summary.outcome() != Outcome::Running => ": enough",
-                        Some(false) => { ": " strong { "too little" } }
-                        _ => {}
-                    }
-                }))
+            @for line in [Line::Memory, Line::Predicted, Line::Time, Line::Cpu] {
+                @for (name, number, note) in facts::cards(summary, line) { (card(&words::title(name), &number, &html! { (note) })) }
             }
-            (card("With page cache", &figures::known(measured::memory_peak(summary), bytes), &html! {
-                "the kernel's high-water mark"
-                @if let Some(why) = measured::need_below_mark(summary) { ". " (why) }
-            }))
-            (card("Took", &millis(summary.wall_ms), &html! { "began " (times::time(summary.started_unix_ms)) }))
-            (card("CPU", &figures::known(measured::mean_cores(summary), cores_named), &html! {
-                @if let Some(peak) = measured::peak_cores(summary) { "on average, " (cores(peak)) " at most" }
-                @else if measured::mean_cores(summary).is_some() { "on average" }
-                @if let Some(asked) = measured::cpu_asked(resources) {
-                    @if measured::mean_cores(summary).is_some() { ", " }
-                    "asked for " (cores(asked)) "; "
-                } @else if measured::mean_cores(summary).is_some() && measured::cpu_usec(summary).is_some() { "; " }
-                @if measured::cpu_usec(summary).is_some() { (measured::cpu_time_words(summary)) " of CPU time" }
-            }))
         }
+        @for (_, note) in facts::listed(summary, &[Line::Notes]) { p { (words::sentence(&note)) } }
     }
 }
 
@@ -150,32 +110,12 @@ fn pictures(shown: &GetAttemptResponse, summary: &Summary) -> Markup {
 
 /// How the attempt ended: what the kernel and the command reported.
 fn ending(summary: &Summary) -> Markup {
-    let exit = summary.exit.unwrap_or_default();
-    let some = |name: &str, value: Option<String>| html! { @if let Some(value) = value { dt { (name) } dd { (value) } } };
+    html! { h2 { "Evidence" } div.sheet { (fact_list(summary, &[Line::Result, Line::Time, Line::Killed, Line::HeldBack, Line::Samples, Line::Evidence])) } }
+}
+
+fn fact_list(summary: &Summary, lines: &[Line]) -> Markup {
     html! {
-        h2 { "Evidence" }
-        div.sheet {
-            dl.facts {
-                (some("Exit code", exit.code.map(|code| code.to_string())))
-                (some("Ended by signal", exit.signal.map(|signal| signal.to_string())))
-                (some("Killed for memory", summary.oom_kill.map(|kills| match kills {
-                    0 => "no process".to_owned(),
-                    kills => {
-                        format!("{} {}", counted_as(kills, "process", "processes"), evidence::oom_origin(summary.oom_origin()))
-                    }
-                })))
-                (some("Whole group killed", measured::above_zero(summary.oom_group_kill).map(|n| counted_as(n, "time", "times"))))
-                (some("Charges that failed", summary.reclaim_failures.map(|n| format!("{} without reclaim first", count(n)))))
-                (some("Starved for", measured::above_zero(summary.starved_ms).map(millis)))
-                (some("Stood still for memory", measured::above_zero(summary.memory_stall_usec).map(micros)))
-                (some("Pages read again", measured::above_zero(summary.refaults).map(count)))
-                (some("Held back by the CPU limit", measured::above_zero(summary.throttled_usec).map(micros)))
-                dt { "Read from" } dd {
-                    (words::source_words(summary.source()))
-                    @if let Some(unseen) = measured::unseen_note(summary) { ". " (unseen) }
-                }
-            }
-        }
+        dl.facts { @for (fact, value) in facts::listed(summary, lines) { dt { (words::title(fact.name)) } dd { (value) } } }
     }
 }
 
@@ -279,21 +219,17 @@ fn phases(summary: &Summary) -> Markup {
 }
 
 /// What was built, and where it ran.
-fn facts(summary: &Summary) -> Markup {
-    let mut facts = summary.key.clone().unwrap_or_default().facts();
-    if !summary.pool.is_empty() {
-        facts.push(("pool".to_owned(), summary.pool.clone()));
-    }
+fn built(summary: &Summary) -> Markup {
     html! {
         h2 { "What was built" }
         div.sheet {
             dl.facts {
-                @for (name, value) in facts {
+                @for (name, value) in summary.key.clone().unwrap_or_default().facts() {
                     dt { @match name.strip_prefix("label ") { Some(label) => { span.quiet { "label " } (label) }, None => (words::title(&name)) } }
                     dd { (value) }
                 }
-                @if summary.untrusted { dt { "Trust" } dd { (measured::NOT_TRUSTED) } }
             }
+            (fact_list(summary, &[Line::Where]))
         }
     }
 }

@@ -109,10 +109,7 @@ fn described() -> Answers {
             "a running attempt says since when",
             show(Summary { outcome: Outcome::Running.into(), ..stopped() }),
         ),
-        (
-            "phases are rows and the peak is marked once",
-            show(Summary { phases, peak_phase: build.name, ..stopped() }),
-        ),
+        ("phases of one name are one row", show(Summary { phases, peak_phase: build.name, ..stopped() })),
         ("what held it back, and which limit killed, is shown", show(held)),
         ("what did not hold it back is not shown", show(zeros)),
         ("a prediction is held against what came", forecast(predicted, fitted())),

@@ -1,6 +1,7 @@
 //! Prints lists of attempts for people.
 
 use plimsoll_proto::{
+    evidence::result_cell,
     figures, measured,
     shown::clean,
     times,
@@ -8,7 +9,7 @@ use plimsoll_proto::{
 };
 
 use super::{
-    attempt::{end_paint, result_cell},
+    attempt::end_paint,
     key::name,
     stats,
     table::{Cell, Column, Table},

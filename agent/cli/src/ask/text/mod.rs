@@ -9,8 +9,6 @@ mod cells;
 mod explain;
 mod groups;
 mod key;
-#[cfg(feature = "people")]
-mod predicted;
 mod predictor;
 #[cfg(feature = "people")]
 mod proposals;
@@ -26,7 +24,7 @@ pub(super) mod table;
 mod totals;
 
 #[cfg(feature = "people")]
-pub(super) use attempt::{render_attempt, result as attempt_result};
+pub(super) use attempt::render_attempt;
 #[cfg(feature = "people")]
 pub(super) use attempts::render_attempts;
 #[cfg(feature = "people")]
