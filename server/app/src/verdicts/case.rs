@@ -119,10 +119,12 @@ impl VerdictCase {
         JoinedEvidence { own, reported, number, adds }
     }
 
-    /// The verdict in force, if the question adds nothing to it: no report, no measurement and no correction.
+    /// The verdict in force, if the question adds nothing to it: no report, no measurement and no correction. If an attempt can have no
+    /// further verdict, a report that adds nothing gets the one in force.
     fn unchanged_verdict(&self, joined: &JoinedEvidence) -> Option<&Verdict> {
         let adds = self.correcting.is_some() || joined.adds;
-        let is_same = |last: &&Verdict| last.basis.evidence == Some(joined.number);
+        let is_same =
+            |last: &&Verdict| last.basis.evidence == Some(joined.number) || self.known_verdicts.is_full;
         self.known_verdicts.in_force().filter(|_| !adds).filter(is_same)
     }
 

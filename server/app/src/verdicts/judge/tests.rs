@@ -109,6 +109,14 @@ async fn ask_all_and_one_more(verdicts: &Verdicts) {
     }
     assert_eq!(ask(verdicts, 65).await, Err(Refusal::Judged { attempt: question().attempt, most: 64 }));
     assert_eq!(ask(verdicts, 1).await, Ok(last), "nothing new: the verdict in force");
+    // as a version that made other fingerprints left them
+    let (id, mut batch) = (question().attempt, store::Batch::default());
+    let mut last = store::read_verdicts(&verdicts.parts().store, &id).await.unwrap().pop().unwrap();
+    last.basis.evidence = Some(1);
+    verdicts.ingest.forget_verdicts(&id, |given| given.given_unix_ms == last.given_unix_ms).await.unwrap();
+    store::put_verdict(&mut batch, 1, &last).unwrap();
+    verdicts.parts().store.commit(batch).await.unwrap();
+    assert_eq!(ask(verdicts, 1).await, Ok(last), "it stays in force");
     let other = Evidence { attempt: AttemptId::parse("b").unwrap(), ..question() };
     let judged = verdicts.judge(other.clone(), Asker::TRUSTED).await.unwrap();
     assert_eq!(judged.attempt, other.attempt);
