@@ -43,18 +43,15 @@ pub(in crate::retry) fn throttled_clue(summary: &Summary) -> Option<Clue> {
 /// A retry with more CPU for a build that its limit throttled, else one without a change after a wait.
 pub(super) fn remedy(case: RemedyCase<'_>, mut draft: Draft) -> Remedy {
     let measured = case.measured();
-    match measured.and_then(|summary| grow_cpu(&mut draft.next, summary, case.known.settings)) {
-        Some(cores) => {
-            let had = measured.and_then(|summary| summary.resources.cpu_limit);
-            let from = had.map_or(String::new(), |had| format!("{} -> ", figures::cores_named(had.0)));
-            let cores = figures::cores_named(cores.0);
-            draft.retry(Action::Bigger, format!("retry with more CPU (limit {from}{cores})"))
-        }
-        None => {
-            let advice = format!("retry later, {}", draft.how);
-            draft.retry(Action::AsIs, advice)
-        }
-    }
+    let grown = measured.and_then(|summary| grow_cpu(&mut draft.next, summary, case.known.settings));
+    let Some(cores) = grown else {
+        let advice = format!("retry later, {}", draft.how);
+        return draft.retry(Action::AsIs, advice);
+    };
+    let had = measured.and_then(|summary| summary.resources.cpu_limit);
+    let from = had.map_or(String::new(), |had| format!("{} -> ", figures::cores_named(had.0)));
+    let cores = figures::cores_named(cores.0);
+    draft.retry(Action::Bigger, format!("retry with more CPU (limit {from}{cores})"))
 }
 
 /// Raises the CPU sizes of a build that its limit throttled to what the build would have used: at most twice its limit, and never above the
