@@ -13,7 +13,7 @@ use plimsoll_core::{
 };
 use plimsoll_store::{Batch, KeyKind, Store, put_verdict};
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     causes::{FailureClassifier, RuleSources},
@@ -51,14 +51,14 @@ pub(crate) fn ingest(store: &Store, capacity: usize) -> (Ingest, Worker) {
 }
 
 /// The same writer, with the attempts that are looked up through this handle.
-pub(crate) fn with_lookups(ingest: &Ingest) -> (Ingest, mpsc::UnboundedReceiver<AttemptId>) {
-    let (noted, looked_up) = mpsc::unbounded_channel();
+pub(crate) fn with_lookups(ingest: &Ingest) -> (Ingest, mpsc::Receiver<AttemptId>) {
+    let (noted, looked_up) = mpsc::channel(64);
     let (requests, mut queue) = mpsc::channel(1);
     let writer = ingest.requests.clone();
-    tokio::spawn(async move {
+    TaskTracker::new().spawn(async move {
         while let Some(request) = queue.recv().await {
             if let Request::Find { id, .. } = &request {
-                let _gone = noted.send(id.clone());
+                let _full = noted.try_send(id.clone());
             }
             let _stopped = writer.send(request).await;
         }

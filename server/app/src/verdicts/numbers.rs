@@ -70,7 +70,7 @@ fn reported_parts(reported: &ReportedEvidence) -> Vec<Part<'_>> {
     let mut parts: Vec<Part<'_>> = Vec::new();
     parts.extend(key.iter().flat_map(|key| key_parts(key)));
     parts.extend((*number > 0).then(|| ("number", text(number))));
-    parts.extend(exit.map(|exit| ("exit", text(exit))));
+    parts.extend(exit.map(|exit| ("exit", text(&exit))));
     let reasons =
         [("container_reason", container_reasons), ("pod_reason", pod_reasons), ("ci_reason", ci_reasons)];
     for (name, reasons) in reasons {
@@ -85,8 +85,8 @@ fn reported_parts(reported: &ReportedEvidence) -> Vec<Part<'_>> {
         (!runner_oom_container.is_empty()).then(|| ("runner_oom_container", runner_oom_container.into())),
     );
     parts.extend(log_read.then(|| ("log_read", Cow::default())));
-    parts.extend(runs_before.map(|runs| ("runs_before", text(runs))));
-    parts.extend(time_limit.map(|limit| ("time_limit_ms", text(limit.0))));
+    parts.extend(runs_before.map(|runs| ("runs_before", text(&runs))));
+    parts.extend(time_limit.map(|limit| ("time_limit_ms", text(&limit.0))));
     parts
 }
 
@@ -96,7 +96,7 @@ fn key_parts(key: &Key) -> impl Iterator<Item = Part<'_>> {
     let labels = key.labels.iter().flat_map(|(name, value)| [("label", name), ("value", value)]);
     texts
         .map(|(name, text)| (name, Cow::from(text)))
-        .chain(hints.into_iter().filter_map(|(name, hint)| Some((name, text(hint?)))))
+        .chain(hints.into_iter().filter_map(|(name, hint)| Some((name, text(&hint?)))))
         .chain(labels.map(|(name, text)| (name, Cow::from(text))))
 }
 
@@ -104,11 +104,11 @@ fn key_parts(key: &Key) -> impl Iterator<Item = Part<'_>> {
 fn measured_parts(summary: &Summary) -> Vec<Part<'_>> {
     let mut parts: Vec<Part<'_>> = vec![
         ("outcome", summary.outcome.as_str().into()),
-        ("wall_ms", text(summary.wall.0)),
-        ("need_peak", text(summary.need_peak.0)),
-        ("memory_peak", text(summary.memory_peak.0)),
+        ("wall_ms", text(&summary.wall.0)),
+        ("need_peak", text(&summary.need_peak.0)),
+        ("memory_peak", text(&summary.memory_peak.0)),
     ];
-    parts.extend(summary.exit.map(|exit| ("measured_exit", text(exit))));
+    parts.extend(summary.exit.map(|exit| ("measured_exit", text(&exit))));
     parts.extend(summary.oom_origin.map(|origin| ("oom_origin", origin.as_str().into())));
     let counters = [
         ("oom_kill", summary.oom_kill),
@@ -118,13 +118,13 @@ fn measured_parts(summary: &Summary) -> Vec<Part<'_>> {
         ("throttled_us", summary.throttled.map(|time| time.0)),
         ("memory_limit", summary.resources.memory_limit.map(|limit| limit.0)),
     ];
-    parts.extend(counters.into_iter().filter_map(|(name, count)| Some((name, text(count?)))));
+    parts.extend(counters.into_iter().filter_map(|(name, count)| Some((name, text(&count?)))));
     parts
         .extend((!summary.ci_reason.is_empty()).then(|| ("measured_ci_reason", (&summary.ci_reason).into())));
     parts
 }
 
-fn text(value: impl ToString) -> Cow<'static, str> {
+fn text(value: &impl ToString) -> Cow<'static, str> {
     Cow::Owned(value.to_string())
 }
 
