@@ -8,7 +8,7 @@ use tokio::sync::broadcast;
 use crate::{
     access::{Refusal, identity::Identity, redaction::Redactor},
     ingest::{AttemptChange, Ingest, RunningAttempt},
-    verdicts::Verdicts,
+    verdicts::{MeantAttempt, Verdicts},
 };
 
 /// Shows attempts. Cheap to clone.
@@ -41,8 +41,7 @@ impl AttemptService {
     /// Errors: the attempt is unknown or not visible to this caller (both give the same error), or several hosts have an attempt with this
     /// id (the error names them).
     pub(crate) async fn show(&self, caller: &Arc<Identity>, id: &AttemptId) -> Result<ShownAttempt, Refusal> {
-        let full = self.verdicts.full_id(caller, id).await?;
-        let found = self.ingest.find(&full).await?;
+        let MeantAttempt { id: full, found } = self.verdicts.meant(caller, id).await?;
         let seen = found.filter(|(summary, _running)| caller.sees(&summary.key.project));
         let Some((summary, is_running)) = seen else {
             return Err(Refusal::NotFound(format!("no attempt {id} is known here")));

@@ -12,11 +12,12 @@ use plimsoll_core::{
     shared_history::SharedHistory,
 };
 use plimsoll_store::{Batch, KeyKind, Store, put_verdict};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::mpsc;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     causes::{FailureClassifier, RuleSources},
-    ingest::{Finish, Ingest, IngestParts, Worker, job_pods::JobPods},
+    ingest::{Finish, Ingest, IngestParts, Worker, job_pods::JobPods, request::Request},
     pools::PoolRegistry,
     runtime::{clock::Clock, metrics::Metrics},
     tickets::TicketRegistry,
@@ -47,6 +48,22 @@ pub(crate) fn ingest(store: &Store, capacity: usize) -> (Ingest, Worker) {
         retain: RetentionPolicy::default(),
         abandon_after: ABANDON_AFTER,
     })
+}
+
+/// The same writer, with the attempts that are looked up through this handle.
+pub(crate) fn with_lookups(ingest: &Ingest) -> (Ingest, mpsc::Receiver<AttemptId>) {
+    let (noted, looked_up) = mpsc::channel(64);
+    let (requests, mut queue) = mpsc::channel(1);
+    let writer = ingest.requests.clone();
+    TaskTracker::new().spawn(async move {
+        while let Some(request) = queue.recv().await {
+            if let Request::Find { id, .. } = &request {
+                let _full = noted.try_send(id.clone());
+            }
+            let _stopped = writer.send(request).await;
+        }
+    });
+    (Ingest { requests, parts: ingest.parts.clone() }, looked_up)
 }
 
 /// The verdicts on what the writer behind `ingest` keeps.

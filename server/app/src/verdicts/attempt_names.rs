@@ -12,7 +12,7 @@ use std::sync::Arc;
 use plimsoll_core::domain::{AttemptBrief, AttemptId};
 use plimsoll_proto::job;
 
-use super::Verdicts;
+use super::{FoundAttempt, Verdicts};
 use crate::access::{Refusal, identity::Identity};
 
 /// Most running attempts that are searched for an id without host.
@@ -23,31 +23,38 @@ const MAX_NAMED: usize = 10;
 /// reached the server leaves a gap.
 const LARGEST_GAP: u32 = 3;
 
+/// An attempt that a caller means, and what is known of it.
+#[derive(Debug)]
+pub(crate) struct MeantAttempt {
+    pub(crate) id: AttemptId,
+    pub(crate) found: FoundAttempt,
+}
+
 impl Verdicts {
-    /// The full id of the attempt; `asked` unchanged if no attempt is known.
+    /// The attempt that a caller names; the id is unchanged if no attempt is known.
     /// Errors: several hosts have an attempt with this id (the error names them), or the writer has stopped.
-    pub(crate) async fn full_id(
+    pub(crate) async fn meant(
         &self,
         caller: &Arc<Identity>,
         asked: &AttemptId,
-    ) -> Result<AttemptId, Refusal> {
-        match self.is_visible(caller, asked).await? {
-            Some(true) => return Ok(asked.clone()),
+    ) -> Result<MeantAttempt, Refusal> {
+        let named = self.find(asked.clone()).await?;
+        match self.is_visible(caller, &named).await? {
+            Some(true) => return Ok(named),
             Some(false) => {
-                let own = self.newest_run(caller, asked).await?;
-                if own != *asked {
+                if let Some(own) = self.newest_run(caller, asked).await? {
                     return Ok(own);
                 }
             }
             None => {}
         }
         if asked.as_str().contains(':') {
-            return Ok(asked.clone());
+            return Ok(named);
         }
         let of_hosts = self.on_any_host(caller, asked).await?;
         match of_hosts.as_slice() {
-            [] => Ok(asked.clone()),
-            [only] => Ok(only.clone()),
+            [] => Ok(named),
+            [only] => self.find(only.clone()).await,
             several => {
                 let names: Vec<&str> = several.iter().take(MAX_NAMED).map(AttemptId::as_str).collect();
                 let names = names.join(", ");
@@ -56,14 +63,19 @@ impl Verdicts {
         }
     }
 
-    /// The newest run of a CI job that the caller may see; the job's own id if there is none.
+    /// The newest run of a CI job after the first that the caller may see; `None` if there is none.
     /// Errors: the writer has stopped.
-    pub(super) async fn newest_run(&self, caller: &Identity, of: &AttemptId) -> Result<AttemptId, Refusal> {
-        let (mut newest, mut missing) = (of.clone(), 0);
+    pub(super) async fn newest_run(
+        &self,
+        caller: &Identity,
+        of: &AttemptId,
+    ) -> Result<Option<MeantAttempt>, Refusal> {
+        let (mut newest, mut missing) = (None, 0);
         for number in 2..=job::MAX_RUNS {
             let Ok(run) = AttemptId::parse(&job::run_id(of.as_str(), number)) else { break };
+            let run = self.find(run).await?;
             match self.is_visible(caller, &run).await? {
-                Some(true) => (newest, missing) = (run, 0),
+                Some(true) => (newest, missing) = (Some(run), 0),
                 Some(false) => missing = 0,
                 None => missing += 1,
             }
@@ -74,13 +86,19 @@ impl Verdicts {
         Ok(newest)
     }
 
+    /// What is known of the attempt with this id.
+    /// Errors: the writer has stopped.
+    pub(super) async fn find(&self, id: AttemptId) -> Result<MeantAttempt, Refusal> {
+        Ok(MeantAttempt { found: self.ingest.find(&id).await?, id })
+    }
+
     /// Whether the caller may see the attempt, which is known if it was measured or has a verdict;
     /// `None` if it is not known.
-    async fn is_visible(&self, caller: &Identity, id: &AttemptId) -> Result<Option<bool>, Refusal> {
-        if let Some((summary, _running)) = self.ingest.find(id).await? {
+    async fn is_visible(&self, caller: &Identity, meant: &MeantAttempt) -> Result<Option<bool>, Refusal> {
+        if let Some((summary, _running)) = &meant.found {
             return Ok(Some(caller.sees(&summary.key.project)));
         }
-        let projects = self.judged_projects(id).await?;
+        let projects = self.judged_projects(&meant.id).await?;
         let is_judged = !projects.is_empty();
         Ok(is_judged.then(|| projects.iter().any(|project| caller.sees(project))))
     }

@@ -35,6 +35,19 @@ pub(super) struct VerdictCase {
     pub(super) correcting: Option<Box<VerdictCorrection>>,
 }
 
+/// The evidence on an attempt, together with the report of a question.
+#[derive(Debug)]
+struct JoinedEvidence {
+    /// The report of the question; empty if it was asked before.
+    own: ReportedEvidence,
+    /// All reports.
+    reported: ReportedEvidence,
+    /// Fingerprint of the reports and the measurements.
+    number: u64,
+    /// Whether the question adds to the reports.
+    adds: bool,
+}
+
 /// The verdict on a question, before what the caller may not read is removed.
 #[derive(Debug)]
 pub(super) struct WeighedVerdict {
@@ -42,58 +55,83 @@ pub(super) struct WeighedVerdict {
     /// The evidence of a new verdict, with its fingerprint; `None` if the verdict in force is based
     /// on the same evidence.
     pub(super) new: Option<(Evidence, u64)>,
-    /// The log lines that the caller itself sent, if it may read only those; `None` if it may read
-    /// all lines.
-    readable: Option<OwnLog>,
-    /// Whether the caller may read the author and explanation of a correction.
-    reads_corrections: bool,
+    readable: ReadableParts,
 }
 
-impl WeighedVerdict {
-    /// The verdict without what the caller may not read.
-    pub(super) fn answer(self) -> Verdict {
-        let Self { mut verdict, readable, reads_corrections, .. } = self;
-        if !reads_corrections {
+/// The parts of a verdict that a caller may read.
+#[derive(Debug)]
+struct ReadableParts {
+    /// The log lines that the caller itself sent, if it may read only those; `None` if it may read
+    /// all lines.
+    own_log: Option<OwnLog>,
+    /// Whether the caller may read the author and explanation of a correction.
+    corrections: bool,
+}
+
+impl ReadableParts {
+    fn of(&self, mut verdict: Verdict) -> Verdict {
+        if !self.corrections {
             hide_correction(&mut verdict);
         }
-        if let Some(own) = readable {
+        if let Some(own) = &self.own_log {
             own.hide_others(&mut verdict);
         }
         verdict
     }
 }
 
+impl WeighedVerdict {
+    /// The verdict without what the caller may not read.
+    pub(super) fn answer(self) -> Verdict {
+        self.readable.of(self.verdict)
+    }
+}
+
 impl VerdictCase {
     /// The verdict in force, without what the caller may not read.
     pub(super) fn verdict_in_force(&self) -> Option<Verdict> {
-        let (verdict, words) = (self.known_verdicts.in_force()?.clone(), self.asker.readable_words);
-        let readable = (!words.logs).then(|| OwnLog::of(self.own_earlier_reports()));
-        let reads_corrections = words.corrections;
-        Some(WeighedVerdict { verdict, new: None, readable, reads_corrections }.answer())
+        Some(self.readable(None).of(self.known_verdicts.in_force()?.clone()))
     }
 
-    /// Computes the verdict from all reports and the measurements. The key is taken from the
-    /// measurements; how the attempt ended, from the reports. Matches the log, so call it only on a
+    /// The verdict in force if the question adds nothing, else a new one. Matches the log, so call it only on a
     /// thread that may be busy for long.
     pub(super) fn weigh(self, parts: &IngestParts) -> WeighedVerdict {
+        let is_new = self.correcting.is_some() || !self.known_verdicts.was_asked(self.question);
+        // the log of a known question is matched only for the lines that the caller may read
+        let own = (is_new || !self.asker.readable_words.logs).then(|| self.own_report(parts));
+        let readable = self.readable(own.as_ref());
+        let joined = self.joined(own.filter(|_| is_new).unwrap_or_default(), parts);
+        let (verdict, new) = match self.unchanged_verdict(&joined) {
+            Some(verdict) => (verdict.clone(), None),
+            None => self.new_verdict(joined, parts),
+        };
+        WeighedVerdict { verdict, new, readable }
+    }
+
+    /// Adds the report of this question to the earlier ones.
+    fn joined(&self, own: ReportedEvidence, parts: &IngestParts) -> JoinedEvidence {
         let before = self.known_verdicts.reported();
-        let was_asked = self.correcting.is_none() && self.known_verdicts.was_asked(self.question);
-        let own =
-            if was_asked && self.asker.readable_words.logs { None } else { Some(self.all_reports(parts)) };
-        let readable = (!self.asker.readable_words.logs)
-            .then(|| OwnLog::of(own.iter().chain(self.own_earlier_reports())));
-        let reads_corrections = self.asker.readable_words.corrections;
-        let own = own.filter(|_| !was_asked).unwrap_or_default();
         let mut reported = before.clone();
         retry::join(&mut reported, &own);
         let measured = self.measured.as_deref().map(|summary| (summary, self.is_running));
         let number = evidence_number(&reported, measured, self.has_retry_passed(&reported, parts));
         let adds = ReportedEvidence { project: before.project.clone(), ..reported.clone() } != before;
-        if let Some(verdict) =
-            self.known_verdicts.unchanged_verdict(number).filter(|_| !adds && self.correcting.is_none())
-        {
-            return WeighedVerdict { verdict: verdict.clone(), new: None, readable, reads_corrections };
-        }
+        JoinedEvidence { own, reported, number, adds }
+    }
+
+    /// The verdict in force, if the question adds nothing to it: no report, no measurement and no correction. If an attempt can have no
+    /// further verdict, a report that adds nothing gets the one in force.
+    fn unchanged_verdict(&self, joined: &JoinedEvidence) -> Option<&Verdict> {
+        let adds = self.correcting.is_some() || joined.adds;
+        let is_same =
+            |last: &&Verdict| last.basis.evidence == Some(joined.number) || self.known_verdicts.is_full;
+        self.known_verdicts.in_force().filter(|_| !adds).filter(is_same)
+    }
+
+    /// Computes a verdict from all reports and the measurements, with its evidence. The key is taken from the
+    /// measurements; how the attempt ended, from the reports.
+    fn new_verdict(self, joined: JoinedEvidence, parts: &IngestParts) -> (Verdict, Option<(Evidence, u64)>) {
+        let JoinedEvidence { own, reported, number, .. } = joined;
         let evidence = self.evidence(reported);
         let unchanged = || evidence.measured.as_deref().and_then(RecordedCause::of);
         let recorded = evidence.recorded.or_else(unchanged);
@@ -108,7 +146,14 @@ impl VerdictCase {
             recorded,
             ..verdict.basis
         };
-        WeighedVerdict { verdict, new: Some((evidence, number)), readable, reads_corrections }
+        (verdict, Some((evidence, number)))
+    }
+
+    /// What the caller may read. `own`: its report with this question.
+    fn readable(&self, own: Option<&ReportedEvidence>) -> ReadableParts {
+        let words = self.asker.readable_words;
+        let own_log = (!words.logs).then(|| OwnLog::of(own.into_iter().chain(self.own_earlier_reports())));
+        ReadableParts { own_log, corrections: words.corrections }
     }
 
     /// What the caller itself reported on the attempt before.
@@ -131,7 +176,8 @@ impl VerdictCase {
         })
     }
 
-    fn all_reports(&self, parts: &IngestParts) -> ReportedEvidence {
+    /// The report of this question, for the project of the attempt.
+    fn own_report(&self, parts: &IngestParts) -> ReportedEvidence {
         let asked = Evidence { measured: self.measured.clone(), ..self.asked_evidence.clone() };
         let mut asked = parts.classifier.reported(&asked);
         if let Some(summary) = self.measured.as_ref().filter(|_| asked.project.is_empty()) {

@@ -66,10 +66,20 @@ impl Verdicts {
     /// reports by others. If the report adds no evidence, the answer is the verdict in force.
     pub(crate) async fn judge(&self, asked: Evidence, asker: Asker) -> Result<Verdict, Refusal> {
         let asked = self.masked(asked).await?;
-        // only one question about an attempt at a time, so that each is based on the evidence of
-        // the one before; the attempt may end while the question waits
         let _turn = self.queue.wait_for_turn(&asked.attempt).await;
         let found = self.ingest.find(&asked.attempt).await?;
+        self.judge_in_turn(asked, asker, found).await
+    }
+
+    /// Like [`Self::judge`], for a caller that masked the question and has the turn of the attempt: only one question about an attempt is
+    /// judged at a time, so that each is based on the evidence of the one before. `found`: the attempt, which may end while a question
+    /// waits for its turn.
+    pub(super) async fn judge_in_turn(
+        &self,
+        asked: Evidence,
+        asker: Asker,
+        found: FoundAttempt,
+    ) -> Result<Verdict, Refusal> {
         // boxed, because the future is large and many callers wait in it
         let case = Box::pin(self.case(asked, asker, VerdictScope::Kept, found)).await?;
         let (is_full, gives_way) = (case.known_verdicts.is_full, case.known_verdicts.gives_way);
@@ -116,7 +126,7 @@ impl Verdicts {
         Ok(verdict)
     }
 
-    /// The verdict for a caller that may not store reports: the verdict in force if the report adds
+    /// The verdict on a masked question of a caller that may not store reports: the verdict in force if the report adds
     /// nothing, else a new one. It does not affect predictions or later verdicts, and does not
     /// count toward the limit of verdicts.
     pub(super) async fn judge_without_storing(
@@ -124,12 +134,8 @@ impl Verdicts {
         asked: Evidence,
         asker: Asker,
         scope: VerdictScope,
+        found: FoundAttempt,
     ) -> Result<Verdict, Refusal> {
-        let asked = self.masked(asked).await?;
-        let found = match scope {
-            VerdictScope::WithoutAttempt => None,
-            VerdictScope::Kept | VerdictScope::NotKept => self.ingest.find(&asked.attempt).await?,
-        };
         let case = self.case(asked, asker, scope, found).await?;
         let weighed = self.weighed(case).await?;
         if weighed.new.is_none() {
@@ -151,7 +157,7 @@ impl Verdicts {
 
     /// Masks secrets in a question. That takes a while for a long log, so it is queued like
     /// computing a verdict.
-    async fn masked(&self, asked: Evidence) -> Result<Evidence, Refusal> {
+    pub(super) async fn masked(&self, asked: Evidence) -> Result<Evidence, Refusal> {
         // never fails, because the semaphore is never closed
         let turn = self.queue.core().await;
         let masked = tokio::task::spawn_blocking(move || {

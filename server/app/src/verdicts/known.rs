@@ -118,11 +118,6 @@ impl KnownVerdicts {
         self.given_verdicts.iter().filter(is_own).map(|verdict| &verdict.basis.reported)
     }
 
-    /// The verdict in force, if it was based on the same evidence.
-    pub(crate) fn unchanged_verdict(&self, evidence: u64) -> Option<&Verdict> {
-        self.in_force().filter(|last| last.basis.evidence == Some(evidence))
-    }
-
     /// Time for a new verdict, milliseconds since 1970; later than the times of all earlier
     /// verdicts.
     pub(crate) fn next_time(&self, now: u64) -> u64 {

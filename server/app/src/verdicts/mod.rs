@@ -29,6 +29,7 @@ mod rejudging;
 use std::sync::Arc;
 
 pub(crate) use after_memory_end::AfterMemoryEnd;
+pub(crate) use attempt_names::MeantAttempt;
 pub(crate) use correcting::CorrectionRequest;
 pub(crate) use known::Asker;
 use plimsoll_core::domain::{AttemptId, Summary, Verdict};

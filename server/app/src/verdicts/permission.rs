@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use plimsoll_core::domain::{AttemptId, Evidence, Reporter, Summary, Verdict};
 
-use super::{Asker, CorrectionRequest, Verdicts, judge::VerdictScope};
+use super::{
+    Asker, CorrectionRequest, FoundAttempt, MeantAttempt, Verdicts, judge::VerdictScope, queue::AttemptTurn,
+};
 use crate::access::{
     Refusal,
     guard::Caller,
@@ -23,16 +25,20 @@ impl Verdicts {
     ) -> Result<Verdict, Refusal> {
         let _own = caller.within(|caller| caller.place(Bound::Verdicts)).map_err(Refusal::Exceeded)?;
         let _place = self.queue.take_slot(caller.trusted)?;
+        question = self.masked(question).await?;
         if learns_nothing(caller) {
             let (asker, scope) = (Asker::stranger(), VerdictScope::WithoutAttempt);
-            return self.judge_without_storing(question, asker, scope).await;
+            return self.judge_without_storing(question, asker, scope, None).await;
         }
-        question.attempt = self.meant_attempt(caller, &question, newest_run).await?;
-        let found = self.ingest.find(&question.attempt).await?;
-        let measured = found.as_ref().map(|(summary, _running)| &**summary);
+        let meant = self.meant_attempt(caller, &question, newest_run).await?;
+        question.attempt.clone_from(&meant.id);
+        let measured = meant.found.as_ref().map(|(summary, _running)| &**summary);
         match self.scope(caller, &mut question, measured)? {
-            (VerdictScope::Kept, asker) => self.judge(question, asker).await,
-            (scope, asker) => self.judge_without_storing(question, asker, scope).await,
+            (VerdictScope::Kept, asker) => {
+                let (_turn, found) = self.in_turn(meant).await?;
+                Box::pin(self.judge_in_turn(question, asker, found)).await
+            }
+            (scope, asker) => self.judge_without_storing(question, asker, scope, meant.found).await,
         }
     }
 
@@ -52,11 +58,10 @@ impl Verdicts {
             return Err(Refusal::NotAllowed(text.to_owned()));
         }
         let _place = self.queue.take_slot(true)?;
-        request.attempt = self.full_id(caller, &request.attempt).await?;
+        let meant = self.meant(caller, &request.attempt).await?;
+        request.attempt.clone_from(&meant.id);
         let attempt = &request.attempt;
-        // a question about the attempt must not be judged at the same time
-        let _turn = self.queue.wait_for_turn(attempt).await;
-        let found = self.ingest.find(attempt).await?;
+        let (_turn, found) = self.in_turn(meant).await?;
         let projects = match &found {
             Some((summary, _running)) => vec![summary.key.project.clone()],
             None => self.judged_projects(attempt).await?,
@@ -68,6 +73,14 @@ impl Verdicts {
         Box::pin(self.store_correction(request, project, asker, found)).await
     }
 
+    /// Waits until no other question about the attempt is judged. The attempt is read again if there was another, because it may have
+    /// ended, or have another cause, since.
+    async fn in_turn(&self, meant: MeantAttempt) -> Result<(AttemptTurn, FoundAttempt), Refusal> {
+        let turn = self.queue.wait_for_turn(&meant.id).await;
+        let found = if turn.has_waited { self.ingest.find(&meant.id).await? } else { meant.found };
+        Ok((turn, found))
+    }
+
     /// The attempt that a question is about. An id without host is not matched to an attempt of
     /// another package.
     async fn meant_attempt(
@@ -75,16 +88,15 @@ impl Verdicts {
         caller: &Arc<Identity>,
         question: &Evidence,
         newest_run: bool,
-    ) -> Result<AttemptId, Refusal> {
+    ) -> Result<MeantAttempt, Refusal> {
         let (asked, package) = (&question.attempt, &question.key.package);
-        let mut full = self.full_id(caller, asked).await?;
-        if full != *asked && !package.is_empty() {
-            let found = self.ingest.find(&full).await?;
-            if found.is_none_or(|(summary, _running)| summary.key.package != *package) {
-                full.clone_from(asked);
-            }
+        let mut meant = self.meant(caller, asked).await?;
+        let is_of_package = meant.found.as_ref().is_some_and(|(summary, _)| summary.key.package == *package);
+        if meant.id != *asked && !package.is_empty() && !is_of_package {
+            meant = self.find(asked.clone()).await?;
         }
-        if newest_run { self.newest_run(caller, &full).await } else { Ok(full) }
+        let newest = if newest_run { self.newest_run(caller, &meant.id).await? } else { None };
+        Ok(newest.unwrap_or(meant))
     }
 
     /// Decides how a question of `caller` is handled. The attempt belongs to the project that was

@@ -53,6 +53,8 @@ pub(crate) struct AttemptTurn {
     attempt: AttemptId,
     turns: AttemptTurns,
     permit: Option<OwnedSemaphorePermit>,
+    /// Whether another request about the attempt was judged meanwhile.
+    pub(super) has_waited: bool,
 }
 
 impl VerdictQueue {
@@ -84,8 +86,12 @@ impl VerdictQueue {
     /// Waits until no other request about the attempt is judged.
     pub(crate) async fn wait_for_turn(&self, attempt: &AttemptId) -> AttemptTurn {
         let (mut turn, semaphore) = AttemptTurn::request_turn(attempt, &self.turns);
-        // never fails, because the semaphore is never closed
-        turn.permit = semaphore.acquire_owned().await.ok();
+        turn.permit = Arc::clone(&semaphore).try_acquire_owned().ok();
+        if turn.permit.is_none() {
+            // never fails, because the semaphore is never closed
+            turn.permit = semaphore.acquire_owned().await.ok();
+            turn.has_waited = true;
+        }
         turn
     }
 
@@ -101,7 +107,8 @@ impl AttemptTurn {
         let new = || (Arc::new(Semaphore::new(1)), 0);
         let (semaphore, wanted) = all.entry(attempt.clone()).or_insert_with(new);
         *wanted += 1;
-        let turn = Self { attempt: attempt.clone(), turns: Arc::clone(turns), permit: None };
+        let turn =
+            Self { attempt: attempt.clone(), turns: Arc::clone(turns), permit: None, has_waited: false };
         (turn, Arc::clone(semaphore))
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! [`join`](fn@crate::retry::join) merges the reports of several callers.
 
+use plimsoll_proto::named_enum;
 use serde::{Deserialize, Serialize};
 
 use super::{Cause, Exit, Key, Millis};
@@ -100,18 +101,20 @@ pub enum LogPlace {
     FromEnd(u32),
 }
 
-/// Order of a fault outside the build relative to the build's own failures in the same log. If two logs are merged, the larger value is
-/// used.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LogOrder {
-    /// The log shows no other failure of the build.
-    #[default]
-    Alone,
-    /// The build went on after the fault, or had ended before it: the build's own failure is not the fault.
-    Overcome,
-    /// The fault came after a failure of the build, and nothing came after the fault.
-    Last,
+named_enum! {
+    /// Order of a fault outside the build relative to the build's own failures in the same log. If two logs are merged, the larger value is
+    /// used.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum LogOrder {
+        /// The log shows no other failure of the build.
+        #[default]
+        Alone => "alone",
+        /// The build went on after the fault, or had ended before it: the build's own failure is not the fault.
+        Overcome => "overcome",
+        /// The fault came after a failure of the build, and nothing came after the fault.
+        Last => "last",
+    }
 }
 
 impl LogOrder {
@@ -148,14 +151,6 @@ impl ReportedEvidence {
             first_words: self.first_words.clone(),
             ..Self::default()
         }
-    }
-
-    /// The report without lines of the log, for comparing reports: lines may have been removed for their age.
-    #[must_use]
-    pub fn without_log_lines(&self) -> Self {
-        let mut without = self.clone();
-        without.drop_log_lines();
-        without
     }
 
     /// Removes the lines of the log; the ids of matching rules stay. Returns false if there were no lines.

@@ -59,6 +59,14 @@ pub struct NamedSizes {
 }
 
 impl Evidence {
+    /// What was built: the key of the caller, else that of the agent.
+    pub fn known_key(&self) -> &Key {
+        match &self.measured {
+            Some(measured) if self.key.package.is_empty() => &measured.key,
+            _ => &self.key,
+        }
+    }
+
     /// Evidence that is empty except for the attempt's id.
     pub fn about(attempt: AttemptId) -> Self {
         Self {

@@ -8,10 +8,10 @@
 use super::{
     clues,
     corrections::is_rule_id,
-    cpu,
     finding::{Clue, Finding},
     join::join,
     reasons::{self, OutOfMemory},
+    remedy::throttled_clue,
     reported::{reported, rule_matches},
     rule::OutOfMemorySign,
     rule_match::RuleMatch,
@@ -84,7 +84,7 @@ fn classify_ignoring(
     let ended = exit.and_then(|exit| clues::exit_clue(exit, measured.and_then(|summary| summary.oom_kill)));
     let is_timeout = |clue: &&Clue| clue.cause == Some(Cause::Timeout);
     if time_was_over.iter().chain(&deadlines).chain(&ended).chain(&ci).any(|clue| is_timeout(&clue)) {
-        found.extend(measured.and_then(cpu::throttled_clue));
+        found.extend(measured.and_then(throttled_clue));
     }
     found.extend(time_was_over);
     found.extend(measured.and_then(|summary| clues::killed_at_limit(summary, exit)));
@@ -221,7 +221,7 @@ pub fn cause_of(summary: &Summary) -> Option<(Cause, Option<EvidenceSource>)> {
     found.extend(clues::starved_clue(summary));
     let ended = summary.exit.and_then(|exit| clues::exit_clue(exit, summary.oom_kill));
     if ended.as_ref().is_some_and(|clue| clue.cause == Some(Cause::Timeout)) {
-        found.extend(cpu::throttled_clue(summary));
+        found.extend(throttled_clue(summary));
     }
     found.extend(ended);
     let finding = decide_cause(&found);
@@ -272,17 +272,7 @@ fn not_failed_finding(measured: Option<&Summary>) -> Finding {
         confidence: 1.0,
         decided_by: Some(EvidenceSource::Exit),
         lines: lines.into_iter().collect(),
-        mend: None,
-        last_words: None,
-        failure_line: None,
-        root: None,
-        own_failure: None,
-        own_is_test: false,
-        by_rules: None,
-        spoken: Vec::new(),
-        log_unread: false,
-        memory_refused: false,
-        clues: Vec::new(),
+        ..Finding::default()
     }
 }
 
@@ -319,16 +309,10 @@ fn decide_cause(found: &[Clue]) -> Finding {
         decided_by: winner.as_ref().map(|clue| clue.source),
         lines: lines.collect(),
         mend: winner.and_then(|clue| clue.mend),
-        last_words: None,
-        failure_line: None,
-        root: None,
         own_failure,
-        own_is_test: false,
-        by_rules: None,
         spoken,
-        log_unread: false,
-        memory_refused: false,
         clues: found.to_vec(),
+        ..Finding::default()
     }
 }
 

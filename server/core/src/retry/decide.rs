@@ -7,12 +7,10 @@ use super::{
     corrections,
     finding::Finding,
     known_failures::{KnownFailures, RetrySuccess},
-    lineage,
-    next::SizingInputs,
+    lineage::{self, EarlierAttempts},
     outlook,
-    pod_sizes::as_its_pod,
     policy::RetryPolicy,
-    remedy::{Remedy, key, remedy},
+    remedy::{Remedy, RemedyCase, as_its_pod, remedy},
     signature,
 };
 use crate::{
@@ -39,19 +37,20 @@ pub struct VerdictInputs<'k> {
 /// Decides whether an ended attempt should be retried, with which change, and why. `finding` is the classification of its failure.
 pub fn judge(evidence: &Evidence, finding: Finding, known: &VerdictInputs<'_>) -> Verdict {
     let Some(cause) = finding.cause else { return nothing_to_retry(evidence, finding, known.policy) };
-    let case = weigh(evidence, finding, cause, known);
-    let evidence = &*lineage::with_build_jobs(evidence, known.history);
-    let first = predict_known(known.history, key(evidence), known.settings);
+    let earlier = lineage::of(evidence, known.history);
+    let case = weigh(evidence, finding, cause, &earlier, known);
+    let evidence = &*earlier.with_build_jobs(evidence);
+    let key = evidence.known_key();
+    let first = predict_known(known.history, key, known.settings);
     // if memory is not the cause, the sizes are those that a Predict call would get
     let asked_for = if case.cause.is_memory() {
         first.clone()
     } else {
-        as_answer(first.clone(), known.history, key(evidence), known.settings)
+        as_answer(first.clone(), known.history, key, known.settings)
     };
-    let predicted = as_its_pod(asked_for, evidence, known.settings);
-    let VerdictInputs { history, settings, policy, .. } = *known;
-    let sizing = SizingInputs { settings, policy, first: &first, history, key: key(evidence) };
-    let remedy = remedy(evidence, &case.finding, case.cause, &predicted, sizing);
+    let predicted = &as_its_pod(asked_for, evidence, known.settings);
+    let (finding, cause) = (&case.finding, case.cause);
+    let remedy = remedy(RemedyCase { evidence, finding, cause, predicted, first: &first, known: *known });
     let (allowed, rule) = allow(remedy, &case, evidence, known.policy);
     build_verdict(evidence, case, (allowed, rule), known.policy)
 }
@@ -61,10 +60,10 @@ fn weigh(
     evidence: &Evidence,
     mut finding: Finding,
     cause: Cause,
+    lineage: &EarlierAttempts<'_>,
     known: &VerdictInputs<'_>,
 ) -> WeighedFailure {
-    let (key, policy) = (key(evidence), known.policy);
-    let lineage = lineage::of(evidence, known.history);
+    let (key, policy) = (evidence.known_key(), known.policy);
     let number = lineage.number(evidence);
     let free_before = lineage.earlier.iter().filter(|summary| was_taken_away(summary)).count();
     let free_before = u32::try_from(free_before).unwrap_or(u32::MAX);

@@ -3,7 +3,7 @@
 use crate::domain::{Cause, EvidenceLine, EvidenceSource, MatchedRule, RootLine};
 
 /// Why an attempt failed, with the evidence for it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Finding {
     /// The cause; `None` if the attempt did not fail.
     pub cause: Option<Cause>,

@@ -12,7 +12,6 @@ use std::borrow::Cow;
 
 use plimsoll_proto::job::JobExecution;
 
-use super::remedy;
 use crate::domain::{AttemptBrief, AttemptId, Evidence, Hints, History, Key, ListedRun};
 
 /// GitLab's statuses of a run that has not started or not ended.
@@ -46,19 +45,6 @@ pub(super) fn of<'h>(evidence: &Evidence, history: &'h History) -> EarlierAttemp
     EarlierAttempts { earlier, listed: listed(evidence, key).max(reported) }
 }
 
-/// Fills in the build jobs from the previous attempt, if the attempt's own are unknown: a retry is the same build, and sizes computed for
-/// another number of jobs would be wrong.
-pub(super) fn with_build_jobs<'e>(evidence: &'e Evidence, history: &History) -> Cow<'e, Evidence> {
-    let key = remedy::key(evidence);
-    if key.hints.build_jobs.is_some_and(|jobs| jobs > 0) {
-        return Cow::Borrowed(evidence);
-    }
-    let before = of(evidence, history).earlier.iter().map(|brief| brief.jobs).find(|jobs| *jobs > 0);
-    let Some(jobs) = before else { return Cow::Borrowed(evidence) };
-    let hints = Hints { build_jobs: Some(jobs.into()), ..key.hints };
-    Cow::Owned(Evidence { key: Key { hints, ..key.clone() }, ..evidence.clone() })
-}
-
 impl EarlierAttempts<'_> {
     /// The number of this attempt: one more than the known earlier ones, else the reported number.
     pub(super) fn number(&self, evidence: &Evidence) -> u32 {
@@ -71,6 +57,19 @@ impl EarlierAttempts<'_> {
         let before = u32::try_from(found).unwrap_or(u32::MAX).max(numbered.into());
         // the measured number is that of the agent, which reads it in the job itself
         before.saturating_add(1).max(measured)
+    }
+
+    /// Fills in the build jobs from the previous attempt, if the attempt's own are unknown: a retry is the same build, and sizes computed for
+    /// another number of jobs would be wrong.
+    pub(super) fn with_build_jobs<'e>(&self, evidence: &'e Evidence) -> Cow<'e, Evidence> {
+        let key = evidence.known_key();
+        if key.hints.build_jobs.is_some_and(|jobs| jobs > 0) {
+            return Cow::Borrowed(evidence);
+        }
+        let before = self.earlier.iter().map(|brief| brief.jobs).find(|jobs| *jobs > 0);
+        let Some(jobs) = before else { return Cow::Borrowed(evidence) };
+        let hints = Hints { build_jobs: Some(jobs.into()), ..key.hints };
+        Cow::Owned(Evidence { key: Key { hints, ..key.clone() }, ..evidence.clone() })
     }
 
     /// Ids of the earlier attempts.

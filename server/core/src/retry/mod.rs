@@ -15,8 +15,7 @@
 //! | compare | `signature` | identifies equal failures |
 //! | | `known_failures`, `lineage` | earlier failures and their retries; earlier attempts of the job |
 //! | | `rule_cases`, `rule_experience`, `rule_records` | how often each rule was right here, and whether it may name a cause |
-//! | decide | `remedy` | the action for the cause |
-//! | | `next`, `cpu`, `evicted`, `pod_sizes`, `size_words` | the next sizes, and their reasons |
+//! | decide | `remedy` | the action for the cause; a file for each change of a size |
 //! | | `allow`, `policy` | whether budget, earlier failures and cost allow it |
 //! | | `decide`, `outlook` | the verdict; cost and wait of the retry |
 //! | for people | `failure_groups` | equal failures as groups |
@@ -31,10 +30,8 @@ mod classify;
 mod clues;
 mod containers;
 mod corrections;
-mod cpu;
 mod decide;
 mod error_lines;
-mod evicted;
 mod explain;
 mod extend;
 mod failure_groups;
@@ -46,9 +43,7 @@ mod known_failures;
 mod lineage;
 mod lines;
 mod mentioned_failures;
-mod next;
 mod outlook;
-mod pod_sizes;
 mod policy;
 mod reader;
 mod reasons;
@@ -61,7 +56,6 @@ mod rule_match;
 mod rule_records;
 mod rules;
 mod signature;
-mod size_words;
 mod taxonomy;
 #[cfg(test)]
 mod tests;

@@ -40,7 +40,8 @@ pub(super) struct Rule {
     #[serde(default)]
     pub(super) test: bool,
     /// The other side was reached and answered: what was asked for is not there, or not allowed. It explains that something could not be
-    /// fetched, and a fault outside the build that came before it was overcome.
+    /// fetched, and a fault outside the build that came before it was overcome. A built-in rule with this key does not count on a line that
+    /// a rule of your own calls `infra` or `contention`.
     #[serde(default)]
     pub(super) answered: bool,
     /// Says that something ended without a word. It counts if two different lines match it and no line begins to report an error.

@@ -33,6 +33,8 @@ const COMPILED_BYTES: usize = 16 << 20;
 #[derive(Debug, Default)]
 pub struct LogRules {
     rules: Vec<Rule>,
+    /// Number of built-in rules, which come before the operator's.
+    built_in: usize,
     /// Compiled sets of `RULES_PER_SET` rules each, in order.
     sets: Vec<RegexSet>,
     /// Words without which a set matches nothing.
@@ -66,7 +68,7 @@ const BUILT_IN_FILES: [&str; 10] = [
 ];
 // a test checks that the built-in files are valid, so the fallback is never used
 static BUILT_IN: LazyLock<Arc<LogRules>> =
-    LazyLock::new(|| Arc::new(built_in().and_then(LogRules::compile).unwrap_or_default()));
+    LazyLock::new(|| Arc::new(LogRules::with(Vec::new()).unwrap_or_default()));
 /// Parses the built-in rules, with their examples.
 pub(super) fn built_in() -> Result<Vec<Rule>, String> {
     let files = BUILT_IN_FILES.iter().map(|file| parse(file)).collect::<Result<Vec<_>, _>>()?;
@@ -88,11 +90,8 @@ impl LogRules {
     pub(super) fn with(more: Vec<Rule>) -> Result<Self, String> {
         let mut rules = built_in()?;
         rules.retain(|rule| more.iter().all(|newer| newer.id != rule.id));
+        let built_in = rules.len();
         rules.extend(more);
-        Self::compile(rules)
-    }
-
-    fn compile(rules: Vec<Rule>) -> Result<Self, String> {
         let set = |rules: &[Rule]| {
             let patterns = rules.iter().map(|rule| &rule.pattern);
             // bytes are matched instead of characters: on non-ASCII text a Unicode `\b` needs the slow engine, and a log may be entirely
@@ -109,7 +108,7 @@ impl LogRules {
         )?;
         let unless = rules.iter().enumerate().filter_map(|(at, rule)| Some((at, rule.unless.as_ref()?)));
         let unless = unless.map(|(at, unless)| Ok((at, rule::compile("unless", unless)?)));
-        Ok(Self { sets, words, unless: unless.collect::<Result<_, String>>()?, rules })
+        Ok(Self { sets, words, unless: unless.collect::<Result<_, String>>()?, rules, built_in })
     }
 
     /// Number of rules.
@@ -147,9 +146,7 @@ impl LogRules {
             let matched: Vec<usize> = self.matches(line);
             let rules = matched.iter().filter_map(|at| Some((*at, self.rules.get(*at)?)));
             let mut rules: Vec<(usize, &Rule)> = rules.collect();
-            if rules.iter().any(|(_, rule)| rule.answered) {
-                rules.retain(|(_, rule)| !matches!(rule.cause, Cause::Infra | Cause::Contention));
-            }
+            self.drop_faults_with_answer(&mut rules);
             order.read(start(line, LINE_BYTES), &rules);
             if !rules.is_empty() {
                 let root = tail.place(numbered).map(|at| RootLine { at, then: then.nearest() });
@@ -169,6 +166,19 @@ impl LogRules {
         }
         weaken_download_summaries(&mut hits);
         hits
+    }
+
+    /// Drops the rules for faults outside the build if the other side answered. If a rule of the operator calls the line such a fault, only
+    /// the operator's rules can call it an answer.
+    fn drop_faults_with_answer(&self, rules: &mut Vec<(usize, &Rule)>) {
+        let is_fault = |rule: &Rule| matches!(rule.cause, Cause::Infra | Cause::Contention);
+        let is_operators = |at: usize| at >= self.built_in;
+        if rules.iter().any(|(at, rule)| is_operators(*at) && is_fault(rule)) {
+            rules.retain(|(at, rule)| is_operators(*at) || !rule.answered);
+        }
+        if rules.iter().any(|(_, rule)| rule.answered) {
+            rules.retain(|(_, rule)| !is_fault(rule));
+        }
     }
 
     /// Indexes of the rules that match a line.
@@ -220,7 +230,7 @@ mod tests {
     #[test]
     fn every_rule_matches_its_examples_and_spares_the_others() {
         let rules = built_in().unwrap();
-        assert_eq!(LogRules::compile(rules.clone()).unwrap().len(), rules.len());
+        assert_eq!(LogRules::built_in().len(), rules.len());
         let mut ids: Vec<&str> = rules.iter().map(|rule| &*rule.id).collect();
         ids.sort_unstable();
         assert!(ids.is_sorted_by(|a, b| a < b), "two rules with one id: {ids:?}");
@@ -228,6 +238,7 @@ mod tests {
         for rule in &rules {
             let pattern = RulePattern::of(rule).unwrap();
             assert!(!rule.matches.is_empty() && !rule.spares.is_empty(), "{} has no examples", rule.id);
+            assert!(!pattern.is_match(""), "{} matches an empty line", rule.id);
             wrong.extend(
                 rule.matches
                     .iter()

@@ -19,6 +19,12 @@ fn question() -> Evidence {
     Evidence { exit: Some(Exit::Code(2)), log_tail: "error".into(), ..about }
 }
 
+/// The verdict that is not stored.
+async fn ask_aside(verdicts: &Verdicts, asked: Evidence) -> Verdict {
+    let asked = verdicts.masked(asked).await.unwrap();
+    verdicts.judge_without_storing(asked, Asker::TRUSTED, VerdictScope::NotKept, None).await.unwrap()
+}
+
 #[test]
 fn fingerprints_stay_the_same_over_releases() {
     assert_eq!(fingerprint(&question()), FINGERPRINT_OF_RELEASE_0_1);
@@ -103,6 +109,14 @@ async fn ask_all_and_one_more(verdicts: &Verdicts) {
     }
     assert_eq!(ask(verdicts, 65).await, Err(Refusal::Judged { attempt: question().attempt, most: 64 }));
     assert_eq!(ask(verdicts, 1).await, Ok(last), "nothing new: the verdict in force");
+    // as a version that made other fingerprints left them
+    let (id, mut batch) = (question().attempt, store::Batch::default());
+    let mut last = store::read_verdicts(&verdicts.parts().store, &id).await.unwrap().pop().unwrap();
+    last.basis.evidence = Some(1);
+    verdicts.ingest.forget_verdicts(&id, |given| given.given_unix_ms == last.given_unix_ms).await.unwrap();
+    store::put_verdict(&mut batch, 1, &last).unwrap();
+    verdicts.parts().store.commit(batch).await.unwrap();
+    assert_eq!(ask(verdicts, 1).await, Ok(last), "it stays in force");
     let other = Evidence { attempt: AttemptId::parse("b").unwrap(), ..question() };
     let judged = verdicts.judge(other.clone(), Asker::TRUSTED).await.unwrap();
     assert_eq!(judged.attempt, other.attempt);
@@ -114,33 +128,24 @@ async fn the_verdicts_on_one_attempt_are_bounded_and_those_that_were_given_stand
     fixture::with_verdicts(&Store::memory(), ask_all_and_one_more).await;
 }
 
-async fn ask_aside(verdicts: &Verdicts, store: &Store) {
+async fn ask_often_aside(verdicts: &Verdicts, store: &Store) {
     let asked = |code| Evidence { exit: Some(Exit::Code(code)), ..question() };
     for code in 1..=65 {
-        assert!(
-            verdicts
-                .judge_without_storing(asked(code), Asker::TRUSTED, VerdictScope::NotKept)
-                .await
-                .unwrap()
-                .given_unix_ms
-                .is_some()
-        );
+        assert!(ask_aside(verdicts, asked(code)).await.given_unix_ms.is_some());
     }
     assert_eq!(store::read_verdicts(store, &question().attempt).await, Ok(Vec::new()));
     let kept = verdicts.judge(asked(1), Asker::TRUSTED).await.unwrap();
-    let aside = verdicts.judge_without_storing(asked(1), Asker::TRUSTED, VerdictScope::NotKept).await;
-    assert_eq!(aside, Ok(kept), "the same question, the same verdict");
+    assert_eq!(ask_aside(verdicts, asked(1)).await, kept, "the same question, the same verdict");
 }
 
 #[tokio::test]
 async fn what_is_asked_aside_leaves_nothing_behind_and_takes_no_place() {
     let store = Store::memory();
-    fixture::with_verdicts(&store, async |verdicts| ask_aside(verdicts, &store).await).await;
+    fixture::with_verdicts(&store, async |verdicts| ask_often_aside(verdicts, &store).await).await;
 }
 
 async fn last_of_three(verdicts: &Verdicts, store: &Store) {
-    let weighed =
-        verdicts.judge_without_storing(question(), Asker::TRUSTED, VerdictScope::NotKept).await.unwrap();
+    let weighed = ask_aside(verdicts, question()).await;
     let mut batch = store::Batch::default();
     for (fingerprint, given_unix_ms) in [(1, Some(20)), (2, Some(30)), (3, None)] {
         let verdict = Verdict { given_unix_ms, ..weighed.clone() };
@@ -168,10 +173,7 @@ async fn ask_with_a_secret(verdicts: &Verdicts, store: &Store) {
     let asked = Evidence { key, log_tail, failure_reason: token.into(), ..question() };
     let verdict = verdicts.judge(asked.clone(), Asker::TRUSTED).await.unwrap();
     assert_eq!(verdict.cause, Cause::Deterministic, "{verdict:?}");
-    let aside = verdicts
-        .judge_without_storing(Evidence { number: 2, ..asked }, Asker::TRUSTED, VerdictScope::NotKept)
-        .await
-        .unwrap();
+    let aside = ask_aside(verdicts, Evidence { number: 2, ..asked }).await;
     let kept = store::read_verdicts(store, &question().attempt).await.unwrap();
     let shown = format!("{verdict:?} {aside:?} {kept:?}");
     assert!(shown.contains("[MASKED]") && !shown.contains("aB3dE6gH"), "{shown}");

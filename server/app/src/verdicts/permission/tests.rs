@@ -124,3 +124,23 @@ async fn a_question_that_stores_nothing_does_not_wait_for_the_turn_of_others() {
     drop(turn);
     assert!(ask(true).await.expect("its turn has come").is_ok());
 }
+
+#[tokio::test]
+async fn a_question_looks_its_attempt_up_once() {
+    let store = Store::memory();
+    fixture::with_server(&store, 10, async |ingest| {
+        for (caller, newest_run) in [(job(true), false), (job(false), false), (job(true), true)] {
+            let (ingest, mut looked_up) = fixture::with_lookups(ingest);
+            let caller = Caller::from(Arc::new(caller));
+            let attempt = AttemptId::parse("ci:7").unwrap();
+            let question = Evidence { exit: Some(Exit::Code(2)), ..Evidence::about(attempt.clone()) };
+            let asked = fixture::verdicts(&ingest).should_retry(&caller, (question, newest_run)).await;
+            asked.unwrap();
+            let mut ids = Vec::new();
+            looked_up.recv_many(&mut ids, 64).await;
+            let times = ids.iter().filter(|id| **id == attempt).count();
+            assert_eq!(times, 1, "{newest_run}");
+        }
+    })
+    .await;
+}

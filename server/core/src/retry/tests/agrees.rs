@@ -40,26 +40,6 @@ fn both(summary: &Summary, history: &History, settings: &Settings) -> (Verdict, 
 }
 
 #[test]
-fn a_retry_gets_no_less_than_a_first_attempt_gets_at_that_moment() {
-    let settings = Settings::default();
-    let others = (0..80).map(|n| built(n, &format!("other-{n}"), 27_000 + 5 * n, None));
-    let unknown = killed("k", 128, None);
-    let (verdict, predicted) = both(&unknown, &history(others.chain([unknown.clone()])), &settings);
-    let next = verdict.next.unwrap();
-    for size in [&next.memory_request, &next.memory_limit, &predicted.memory_request, &predicted.memory_limit]
-    {
-        assert_eq!(size.value, 228 * MIB, "other packages do not decide it: {size:?}");
-    }
-
-    let grown = killed("k", 550, None);
-    let (verdict, predicted) =
-        both(&grown, &history([built(1, "zlib", 500, None), grown.clone()]), &settings);
-    let next = verdict.next.unwrap();
-    assert!(next.memory_request.value >= predicted.memory_request.value, "{next:?} {predicted:?}");
-    assert!(next.memory_limit.value >= predicted.memory_limit.value, "{next:?} {predicted:?}");
-}
-
-#[test]
 fn a_retry_that_nothing_has_to_grow_for_has_the_size_that_callers_get() {
     let settings = Settings::default();
     let apart = (0..12).map(|n| built(n, "zlib", if n % 3 == 0 { 9000 } else { 20 }, None));

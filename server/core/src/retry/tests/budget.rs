@@ -130,11 +130,3 @@ fn a_need_that_was_still_growing_gets_what_it_was_growing_to() {
     assert_eq!((after(0.0), after(1.0), after(1e9)), (420, 420, 560));
     assert!((500..560).contains(&after(5.0)), "270 MiB and 5 more a second for about 50 s: {}", after(5.0));
 }
-
-#[test]
-fn a_size_that_the_pool_cuts_says_so() {
-    let settings = Settings { memory_cap: Some(Bytes(300 * MIB)), ..Settings::default() };
-    let killed = evidence(Some(failed(Some(1))), Exit::Code(2), "");
-    let clamped = judge_with(&killed, &History::new(1), &settings).outlook.clamped;
-    assert!(clamped && !judged(&killed).outlook.clamped);
-}

@@ -177,6 +177,7 @@ fn a_size_that_the_cap_cuts_promises_nothing() {
     let verdict = verdict_on(killed_at(100), &history, &settings);
     let next = verdict.next.unwrap();
     assert_eq!((verdict.action, next.memory_limit.value), (Action::Bigger, 400 * MIB));
+    assert!(verdict.outlook.clamped);
     let shown = "-> 400 MiB), the most there is, which may not be enough";
     assert!(verdict.reason.ends_with(shown), "{}", verdict.reason);
     let shown = words(SizeKind::MemoryLimit, &next.memory_limit);

@@ -19,6 +19,9 @@ fn rules_of_the_operator_join_those_of_the_program() {
     assert_eq!(own.len(), LogRules::built_in().len() + 1);
     assert_eq!(cause(&own, "E: no free licence for icc"), Some(Cause::Contention));
     assert_eq!(cause(&own, "x: No space left on device"), Some(Cause::DiskFull));
+    let mirror = rules("own.toml", &OWN.replace("no free licence", "returned error: 404")).unwrap();
+    let log = "curl: (22) The requested URL returned error: 404\nmake: *** [all] Error 1";
+    assert_eq!(cause(&mirror, log), Some(Cause::Contention), "it calls the answer a fault of the other side");
     let replaced = rules("own.toml", &OWN.replace("licence\"\ncause", "disk-full\"\ncause")).unwrap();
     assert_eq!(replaced.len(), LogRules::built_in().len());
     assert_eq!(cause(&replaced, "x: No space left on device"), Some(Cause::Unknown));

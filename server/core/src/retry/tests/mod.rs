@@ -7,7 +7,6 @@ mod containers;
 mod corrected;
 mod cpu;
 mod decided;
-mod defects;
 mod evidence_set;
 mod explain;
 mod extend;
@@ -105,6 +104,8 @@ fn code(code: i32, log: &str) -> Evidence {
     evidence(None, Exit::Code(code), log)
 }
 
+const STORAGE: &str = "Evicted: Container build exceeded its local ephemeral storage limit \"10Gi\". ";
+
 #[test]
 fn each_kind_of_evidence_names_its_cause() {
     let container = |reason: &str| Evidence { container_reason: reason.into(), ..code(137, "") };
@@ -124,6 +125,8 @@ fn each_kind_of_evidence_names_its_cause() {
         ("SIGTERM alone", code(143, ""), Cause::Infra, Action::AsIs),
         ("SIGTERM while the node goes", pod("NodeShutdown"), Cause::Preempted, Action::AsIs),
         ("evicted", pod("Evicted"), Cause::EvictedByNode, Action::AsIs),
+        ("evicted for its storage", pod(STORAGE), Cause::EphemeralStorage, Action::Elsewhere),
+        ("the node is lost", pod("NodeLost"), Cause::NodeLost, Action::AsIs),
         ("pod deadline", pod("DeadlineExceeded"), Cause::Timeout, Action::Longer),
         ("command not found", code(127, ""), Cause::Deterministic, Action::No),
         ("crash", code(139, ""), Cause::Deterministic, Action::No),
@@ -226,22 +229,6 @@ fn the_next_memory_is_a_real_step_above_what_was_measured_and_nothing_else_grows
 }
 
 #[test]
-fn in_the_largest_place_the_build_gets_fewer_jobs() {
-    let settings = Settings { memory_cap: Some(Bytes(280 * MIB)), ..Settings::default() };
-    let at = |jobs| {
-        let mut evidence = evidence(Some(failed(Some(1))), Exit::Code(2), "");
-        evidence.key.hints.build_jobs = Some(jobs);
-        judge_with(&evidence, &History::new(1), &settings)
-    };
-    let next = at(8).next.unwrap();
-    assert_eq!(
-        (at(8).action, next.build_jobs.value, next.memory_limit.value),
-        (Action::FewerJobs, 4, 280 * MIB)
-    );
-    assert_eq!((at(1).action, at(1).next), (Action::No, None));
-}
-
-#[test]
 fn a_preempted_attempt_keeps_its_size_and_its_budget() {
     let mut history = History::new(10);
     let first = AttemptId::parse("first").unwrap();
@@ -271,15 +258,6 @@ fn the_budget_ends_and_says_so() {
     assert!(broken.next.is_some(), "what was taken away does not count");
     let same = judged(&Evidence { number: 3, failure_reason: "api_failure".into(), ..code(1, "") });
     assert_eq!((same.action, same.next), (Action::No, None), "nothing has to grow");
-}
-
-#[test]
-fn a_build_that_stood_still_gets_no_more_time() {
-    let hung = Summary { cpu: CpuMicros(5000), ..failed(Some(0)) };
-    let verdict = judged(&evidence(Some(hung), Exit::Code(124), ""));
-    assert_eq!((verdict.cause, verdict.action), (Cause::Timeout, Action::AsIs));
-    let next = judged(&evidence(Some(failed(Some(0))), Exit::Code(124), "")).next.unwrap();
-    assert!(next.wall_p95.value >= 90_000 && next.memory_limit.value == 280 * MIB, "{next:?}");
 }
 
 #[test]

@@ -52,23 +52,7 @@ impl Situation {
 fn found(cause: Cause, source: EvidenceSource, text: &str) -> Finding {
     let line = EvidenceLine { source, text: text.to_owned(), supports: true };
     let (decided_by, confidence) = (Some(source), if source == EvidenceSource::Log { 0.4 } else { 0.97 });
-    Finding {
-        cause: Some(cause),
-        confidence,
-        decided_by,
-        lines: vec![line],
-        mend: None,
-        last_words: None,
-        failure_line: None,
-        root: None,
-        own_failure: None,
-        own_is_test: false,
-        by_rules: None,
-        spoken: Vec::new(),
-        log_unread: false,
-        memory_refused: false,
-        clues: Vec::new(),
-    }
+    Finding { cause: Some(cause), confidence, decided_by, lines: vec![line], ..Finding::default() }
 }
 
 /// The sentence of every cause: proven, from the log alone, again when the attempts are used up, and where the policy asks for more.

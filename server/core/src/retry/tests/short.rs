@@ -139,26 +139,6 @@ fn attempts_that_a_machine_without_memory_ended_leave_the_budget_alone() {
     assert_eq!(third(4).action, Action::No);
 }
 
-#[test]
-fn what_an_imported_history_shows_of_memory_outweighs_a_log() {
-    for cause in [Cause::Oom, Cause::Starved] {
-        let imported = Summary {
-            cause: Some(cause),
-            censored: true,
-            outcome: Outcome::Failed,
-            need_peak: Bytes(2 << 30),
-            memory_peak: Bytes(2 << 30),
-            ..Summary::recorded(AttemptId::parse("g-0").unwrap(), Key::default())
-        };
-        let asked =
-            |log: &str| Evidence { exit: None, ..evidence(Some(imported.clone()), Exit::Code(1), log) };
-        for log in ["", "curl: (6) Could not resolve host: example.org\n"] {
-            let verdict = judged(&asked(log));
-            assert_eq!((verdict.cause, verdict.action), (cause, Action::Bigger), "{log:?}");
-        }
-    }
-}
-
 /// What Prometheus, or a history in a file, recorded of an attempt that failed.
 fn imported(cause: Cause, cause_source: Option<EvidenceSource>) -> Summary {
     Summary {

@@ -16,26 +16,6 @@ fn an_unknown_reason_is_shown_and_decides_nothing() {
 }
 
 #[test]
-fn a_log_in_another_language_is_no_verdict() {
-    for log in ["Getötet", "プロセスが強制終了されました", "Нет места на устройстве", "内存不足"]
-    {
-        assert_eq!(judged(&code(1, log)).cause, Cause::Unknown, "{log}");
-    }
-}
-
-#[test]
-fn wide_coloured_and_broken_logs_are_read() {
-    let line = "a.c:1:2: error: no";
-    let wide: String = line.chars().flat_map(|c| [c, '\0']).collect();
-    let broken = String::from_utf8_lossy(b"\xff\xfe\xffa.c:1:2: error: no \x80\n").into_owned();
-    for log in
-        [wide, broken.replace('\u{fffd}', ""), format!("\x1b[1m{line}\x1b[0m"), format!("50 %\r{line}\r")]
-    {
-        assert_eq!(judged(&code(1, &log)).cause, Cause::Deterministic, "{log:?}");
-    }
-}
-
-#[test]
 fn a_job_can_fail_although_its_command_succeeded() {
     let case =
         |pod: &str, ci: &str| Evidence { pod_reason: pod.into(), failure_reason: ci.into(), ..code(0, "") };
@@ -98,16 +78,6 @@ fn a_limit_of_the_tool_is_not_the_limit_of_the_build() {
     for (summary, cause) in [(far_below, Cause::ToolOom), (near, Cause::Oom)] {
         assert_eq!(judged(&evidence(Some(summary), Exit::Code(1), "MemoryError")).cause, cause);
     }
-}
-
-#[test]
-fn storage_of_the_pod_is_its_own_and_the_nodes_trouble_is_the_nodes() {
-    let pod = |reason: &str| judged(&Evidence { pod_reason: reason.into(), ..code(143, "") });
-    let own = pod("Evicted: Container build exceeded its local ephemeral storage limit \"10Gi\". ");
-    assert_eq!((own.cause, own.action), (Cause::EphemeralStorage, Action::Elsewhere));
-    let node = pod("Evicted: The node was low on resource: memory. ");
-    assert_eq!((node.cause, node.action, node.attempts_left), (Cause::EvictedByNode, Action::AsIs, 3));
-    assert_eq!(pod("NodeLost").cause, Cause::NodeLost);
 }
 
 #[test]

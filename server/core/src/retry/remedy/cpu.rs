@@ -1,11 +1,12 @@
-//! Recognizes a build that its CPU limit throttled until its time was over, and computes the next CPU size.
+//! A retry with more CPU: recognizes a build that its CPU limit throttled until its time was over, and computes the next CPU size.
 
 use plimsoll_proto::{figures, reasons::SizeBound};
 
-use super::{clues::make_clue, finding::Clue};
+use super::{Draft, Remedy, RemedyCase};
 use crate::{
-    domain::{Cause, Cores, EvidenceSource, Millis, Prediction, Quantity, Summary},
+    domain::{Action, Cause, Cores, EvidenceSource, Millis, Prediction, Quantity, Summary},
     predict::Settings,
+    retry::{clues::make_clue, finding::Clue},
 };
 
 /// Share of the CPU time that a build could have used, lost at its limit, above which it counts as throttled. This is a judgement: a build
@@ -18,7 +19,7 @@ const BUSY_SHARE: f64 = 0.5;
 const MAX_GROWTH: f64 = 2.0;
 
 /// The clue that a CPU limit throttled the build. Only for a build that exceeded its time, because others did not fail for lack of CPU.
-pub(super) fn throttled_clue(summary: &Summary) -> Option<Clue> {
+pub(in crate::retry) fn throttled_clue(summary: &Summary) -> Option<Clue> {
     let lost = summary.throttled?;
     let share = lost.as_f64() / (lost.as_f64() + summary.cpu.as_f64()).max(1.0);
     let used = summary.cpu.cores_over(summary.wall);
@@ -39,9 +40,23 @@ pub(super) fn throttled_clue(summary: &Summary) -> Option<Clue> {
     Some(make_clue(EvidenceSource::Kernel, Cause::Contention, 0.8, text))
 }
 
+/// A retry with more CPU for a build that its limit throttled, else one without a change after a wait.
+pub(super) fn remedy(case: RemedyCase<'_>, mut draft: Draft) -> Remedy {
+    let measured = case.measured();
+    let grown = measured.and_then(|summary| grow_cpu(&mut draft.next, summary, case.known.settings));
+    let Some(cores) = grown else {
+        let advice = format!("retry later, {}", draft.how);
+        return draft.retry(Action::AsIs, advice);
+    };
+    let had = measured.and_then(|summary| summary.resources.cpu_limit);
+    let from = had.map_or(String::new(), |had| format!("{} -> ", figures::cores_named(had.0)));
+    let cores = figures::cores_named(cores.0);
+    draft.retry(Action::Bigger, format!("retry with more CPU (limit {from}{cores})"))
+}
+
 /// Raises the CPU sizes of a build that its limit throttled to what the build would have used: at most twice its limit, and never above the
 /// cap. `None` if it had no limit, or the cap is reached.
-pub(super) fn grow_cpu(next: &mut Prediction, summary: &Summary, settings: &Settings) -> Option<Cores> {
+fn grow_cpu(next: &mut Prediction, summary: &Summary, settings: &Settings) -> Option<Cores> {
     throttled_clue(summary)?;
     let had = summary.resources.cpu_limit.filter(|limit| limit.0 > 0.0)?;
     let wall = (summary.wall.as_f64() * 1000.0).max(1.0);

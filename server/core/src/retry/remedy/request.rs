@@ -1,4 +1,4 @@
-//! The next request of a pod that its node evicted for memory.
+//! A retry with a larger memory request, for a pod that its node evicted for memory.
 //!
 //! A node that is short of memory first evicts pods that use more than they requested
 //! (<https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#pod-selection-for-kubelet-eviction>). So an attempt
@@ -6,37 +6,44 @@
 
 use plimsoll_proto::reasons::SizeBound;
 
-use super::next::sizes_had;
+use super::{
+    Draft, Remedy, RemedyCase,
+    sizes::{set_kept, sizes_had},
+};
 use crate::{
-    domain::{Bytes, Evidence, Prediction, Summary},
+    domain::{Action, Bytes, Cause, Evidence, Prediction},
     predict::{Settings, request_after_eviction},
 };
 
 /// Text that the kubelet writes before the resource that the node ran short of (pkg/kubelet/eviction/helpers.go).
 const LOW_RESOURCE_TEXT: &str = "low on resource: ";
 
+/// A retry with a larger memory request if the attempt used more than its request, else one without a change.
+pub(super) fn remedy(case: RemedyCase<'_>, mut draft: Draft) -> Remedy {
+    match grow_request(&mut draft.next, case.evidence, case.known.settings) {
+        Some(advice) => draft.retry(Action::Bigger, advice),
+        None => draft.unchanged(Cause::EvictedByNode),
+    }
+}
+
 /// Raises the memory request of an attempt that used more than its request to its use plus room for file pages, which the kubelet counts
 /// too. Returns a sentence about the new size; `None` if the attempt stayed within its request, if its use is unknown, or if another
 /// resource was short.
-pub(super) fn grow_request(
-    next: &mut Prediction,
-    evidence: &Evidence,
-    settings: &Settings,
-) -> Option<String> {
+fn grow_request(next: &mut Prediction, evidence: &Evidence, settings: &Settings) -> Option<String> {
     let measured = evidence.measured.as_deref()?;
     let used = measured.need_peak;
     let had = sizes_had(&measured.resources).request?;
     if used <= had || !is_for_memory(evidence) {
         return None;
     }
-    let (wanted, _) = settings.bound_memory(request_after_eviction(used, request_cap(measured)));
+    // a request cannot exceed the limit
+    let limit = sizes_had(&measured.resources).limit.unwrap_or(Bytes(u64::MAX));
+    let (wanted, _) = settings.bound_memory(request_after_eviction(used, limit));
     if wanted <= had {
         return None;
     }
     let (request, limit) = (&mut next.memory_request, &mut next.memory_limit);
-    request.value = wanted.0;
-    request.basis.bound = SizeBound::AboveRequest(had.to_string());
-    (request.basis.quantile, request.basis.margin, request.basis.attempts) = (0.0, 1.0, 0);
+    set_kept(request, wanted.0, SizeBound::AboveRequest(had.to_string()));
     if limit.value < wanted.0 {
         limit.value = wanted.0;
         limit.basis.bound = SizeBound::Request;
@@ -45,11 +52,6 @@ pub(super) fn grow_request(
         "it used {used} with a memory request of {had}, and what is above its request is evicted first, so retry with a larger memory request \
          ({had} -> {wanted})"
     ))
-}
-
-/// The memory limit of the attempt, which its request cannot exceed.
-fn request_cap(measured: &Summary) -> Bytes {
-    sizes_had(&measured.resources).limit.unwrap_or(Bytes(u64::MAX))
 }
 
 /// Whether the node may have run short of memory: true unless the kubelet's messages name only other resources.
