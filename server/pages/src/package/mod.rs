@@ -231,13 +231,15 @@ fn is_default(explained: &ExplainResponse) -> bool {
 
 /// A table of the attempts that the prediction is based on.
 fn used_attempts(explained: &ExplainResponse, view: &ReaderChoice) -> Markup {
+    let (heaviest, lighter) = explained.attempts.split_at(explained.attempts.len().min(LISTED_USED_ATTEMPTS));
+    let left_out = lighter.iter().filter(|used| used.weight <= 0.0);
     let heads = ["Attempt", "Attempt of", "#Weight", "#Need", "#Counted as", "#-j", "#Took"];
     let row = |used: &UsedAttempt| {
         html! {
             tr {
                 th scope="row" { a.id href=(view.attempt(&used.attempt)) { (used.attempt) } }
                 td { (reasons::rung_scope(used.rung())) }
-                td.n { (percent(used.weight)) }
+                td.n { @if used.weight > 0.0 { (percent(used.weight)) } @else { "left out" } }
                 td.n {
                     @if used.censored { "> " } (bytes(used.measured_bytes))
                     @if let Some(need) = IncompleteNeed::of(used.incomplete()) { br; span.quiet { (need.note()) } }
@@ -252,10 +254,10 @@ fn used_attempts(explained: &ExplainResponse, view: &ReaderChoice) -> Markup {
         @if !explained.attempts.is_empty() {
             h2 { "What the prediction learnt from" }
             p.why {
-                "The heaviest " (explained.attempts.len().min(LISTED_USED_ATTEMPTS)) " attempts "
+                "The heaviest " (heaviest.len()) " attempts "
                 @if is_default(explained) { "that are known. They say too little about this build, so its memory is the default." } @else { "behind the numbers above." }
             }
-            (table("What the prediction learnt from", &heads, explained.attempts.iter().take(LISTED_USED_ATTEMPTS).map(row)))
+            (table("What the prediction learnt from", &heads, heaviest.iter().chain(left_out).map(row)))
         }
     }
 }

@@ -45,7 +45,8 @@ pub(in crate::ask) fn render_explanation(explained: &ExplainResponse) -> String 
         text.push_str("\nno attempt was used\n");
         return text;
     }
-    let shown = || explained.attempts.iter().take(SHOWN_ATTEMPTS);
+    let (heaviest, lighter) = explained.attempts.split_at(explained.attempts.len().min(SHOWN_ATTEMPTS));
+    let shown = || heaviest.iter().chain(lighter.iter().filter(|used| is_left_out(used)));
     let scope =
         shown().map(|used| reasons::rung_scope(used.rung()).len()).fold(SCOPE_HEADING.len(), usize::max);
     let _written = writeln!(
@@ -56,17 +57,22 @@ pub(in crate::ask) fn render_explanation(explained: &ExplainResponse) -> String 
     for used in shown() {
         text.push_str(&row(used, scope));
     }
-    let rest = explained.attempts.len().saturating_sub(SHOWN_ATTEMPTS);
+    let rest = lighter.iter().filter(|used| !is_left_out(used)).count();
     if rest > 0 {
         let _written = writeln!(text, "and {rest} more, lighter ones (all with -o json)");
     }
     text.push_str(
-        "Weight: the share of the answer that an attempt decides. Counts as: its need at the build jobs and the input asked for.\n",
+        "Weight: the share of the memory sizes that an attempt decides. Counts as: its need at the build jobs and the input asked for.\n",
     );
     if explained.attempts.iter().any(|used| used.censored) {
         text.push_str("> is an attempt that memory stopped: it needed more than that.\n");
     }
     text
+}
+
+/// Whether the prediction left the attempt out, because it needed far less than all others.
+fn is_left_out(used: &UsedAttempt) -> bool {
+    used.weight <= 0.0
 }
 
 /// The row of an attempt. `scope` is the width of the column that shows what the attempt and the key have in
@@ -76,8 +82,11 @@ fn row(used: &UsedAttempt, scope: usize) -> String {
     let size = |bytes: u64| format!("{more}{}", figures::bytes(bytes));
     let jobs = used.build_jobs.map_or_else(|| "-".to_owned(), |jobs| format!("-j{jobs}"));
     let percent = used.weight * 100.0;
-    let note =
+    let mut note =
         IncompleteNeed::of(used.incomplete()).map_or_else(String::new, |need| format!(", {}", need.note()));
+    if is_left_out(used) {
+        note.push_str(", left out");
+    }
     let weight = if percent < 9.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") };
     format!(
         "{weight:>6}  {:<10} {:<10} {jobs:>5} {:>12}  {:<scope$}  {}{note}\n",
