@@ -204,11 +204,13 @@ pub fn silenced_rules(silenced: &[SilencedRule]) -> FactTable {
     })
 }
 
-/// The attempts behind a prediction. The weight is the share of the answer that an attempt decides; what it counts as is its need at the
-/// build jobs and the input asked for.
-pub fn used_attempts(attempts: &[UsedAttempt]) -> FactTable {
+/// The attempts behind a prediction: the heaviest ones, at most `most`, and those that were left out. The weight is the share of the memory
+/// sizes that an attempt decides; what it counts as is its need at the build jobs and the input asked for.
+pub fn used_attempts(attempts: &[UsedAttempt], most: usize) -> FactTable {
     let columns = ["attempt", "which is of", "weight", "measured", "counts as", "-j", "time"];
-    table_of(columns, attempts, |used| {
+    let is_left_out = |used: &&UsedAttempt| used.weight <= 0.0;
+    let shown = attempts.iter().take(most).chain(attempts.iter().skip(most).filter(is_left_out));
+    table_of(columns, shown, |used| {
         let note =
             IncompleteNeed::of(used.incomplete()).map_or_else(String::new, |need| need.note().to_owned());
         let size = |size: u64| Number(cell_bound(Some(bytes(size)), used.censored));
@@ -216,7 +218,11 @@ pub fn used_attempts(attempts: &[UsedAttempt]) -> FactTable {
         [
             Attempt("", used.attempt.clone(), note),
             Text(rung_scope(used.rung()).to_owned()),
-            Number(if weight < 9.95 { format!("{weight:.1} %") } else { format!("{weight:.0} %") }),
+            Number(match weight {
+                ..=0.0 => "left out".to_owned(),
+                ..9.95 => format!("{weight:.1} %"),
+                _ => format!("{weight:.0} %"),
+            }),
             size(used.measured_bytes),
             size(used.need_bytes),
             Number(cell(used.build_jobs, |jobs| jobs.to_string())),

@@ -81,35 +81,45 @@ pub(super) struct CoveredSize {
 }
 
 impl Distribution {
-    /// Distribution of `log` of each attempt (a logarithm to base 2; non-finite values are skipped). The weight that no rung takes goes to
-    /// `defaults`.
+    /// Distribution of the `point` of each attempt: a logarithm to base 2 (non-finite ones are skipped), and its weight. The weight that no
+    /// rung takes goes to `defaults`.
     pub(super) fn blend(
         similar: &SimilarAttempts<'_>,
-        log: impl Fn(&WeightedAttempt<'_>) -> f64,
+        point: impl Fn(&WeightedAttempt<'_>) -> (f64, f64),
         defaults: [f64; 2],
     ) -> Self {
-        Self::mix_values(similar, log, DefaultValues { values: defaults, share: similar.default_share }, 0.0)
+        Self::mix_values(
+            similar,
+            point,
+            DefaultValues { values: defaults, share: similar.default_share },
+            0.0,
+        )
     }
 
-    /// Distribution of `log` of each attempt without a default: the weight that no rung takes is expected above the observed values.
+    /// Like [`Self::blend`] without a default: the weight that no rung takes is expected above the observed values.
     pub(super) fn of_package(
         similar: &SimilarAttempts<'_>,
-        log: impl Fn(&WeightedAttempt<'_>) -> f64,
+        point: impl Fn(&WeightedAttempt<'_>) -> (f64, f64),
     ) -> Self {
-        Self::mix_values(similar, log, DefaultValues { values: [1.0; 2], share: 0.0 }, similar.unknown_share)
+        Self::mix_values(
+            similar,
+            point,
+            DefaultValues { values: [1.0; 2], share: 0.0 },
+            similar.unknown_share,
+        )
     }
 
     fn mix_values(
         similar: &SimilarAttempts<'_>,
-        log: impl Fn(&WeightedAttempt<'_>) -> f64,
+        point: impl Fn(&WeightedAttempt<'_>) -> (f64, f64),
         defaults: DefaultValues,
         unseen: f64,
     ) -> Self {
         let mut points = Vec::with_capacity(similar.attempts.len() + 2);
         for used in &similar.attempts {
-            let log = log(used);
+            let (log, weight) = point(used);
             if log.is_finite() {
-                let (weight, censored) = (used.weight, used.observation.censored);
+                let censored = used.observation.censored;
                 points.push(WeightedValue {
                     rung: used.rung,
                     log,

@@ -4,7 +4,7 @@
 //! Memory is different (see `distribution`): it must suffice for values that were not observed yet.
 
 use super::{
-    known::{self, NumberConfidence},
+    known::{self, KnownValues, NumberConfidence},
     similar::{SimilarAttempts, WeightedAttempt},
 };
 
@@ -56,12 +56,12 @@ impl<'p, 'h> RateValues<'p, 'h> {
         counts: DefaultCounts,
     ) -> Self {
         let finite = similar.attempts.iter().map(|used| (used, log(used))).filter(|(_, log)| log.is_finite());
-        let mut values: Vec<RateValue<'_, '_>> =
-            finite.map(|(used, log)| RateValue { log, weight: used.weight, used: Some(used) }).collect();
+        let telling: Vec<_> = finite.collect();
+        let KnownValues { confidence: known, weights, unknown: unseen } = known::of_values(&telling);
+        let value = |((used, log), weight)| RateValue { log, weight, used: Some(used) };
+        let mut values: Vec<RateValue<'_, '_>> = telling.into_iter().zip(weights).map(value).collect();
         let of_package = |value: &RateValue<'_, '_>| value.used.is_some_and(|used| used.rung.is_of_build());
         let alone = counts == DefaultCounts::Alone && values.iter().any(of_package);
-        let (known, unseen) =
-            known::of_values(values.iter().filter_map(|value| Some((value.used?, value.log))));
         let attempts = u32::try_from(values.len()).unwrap_or(u32::MAX);
         let weight: f64 = values.iter().map(|value| value.weight).sum();
         let left = if alone { 0.0 } else { unseen };

@@ -13,6 +13,7 @@ use plimsoll_proto::reasons::SizeBound;
 use super::{
     Settings,
     distribution::Distribution,
+    known, odd,
     plan::{SizePlan, step_above},
     similar::{SimilarAttempts, WeightedAttempt},
 };
@@ -47,37 +48,37 @@ pub(super) struct MemorySizes {
 
 /// Distribution of the memory that the next attempt needs.
 pub(super) fn expected_needs(similar: &SimilarAttempts<'_>, settings: &Settings) -> Distribution {
-    expected_values(similar, settings, |used| used.need)
+    expected_values(similar, settings, |used| (used.need, used.weight))
 }
 
-/// The distribution of the next attempt's value. `log` gives the value of each known attempt, as a logarithm to base 2; non-finite values
-/// are skipped.
+/// The distribution of the next attempt's value. `point` gives the value of each known attempt, as a logarithm to base 2, and its weight;
+/// non-finite values are skipped.
 fn expected_values(
     similar: &SimilarAttempts<'_>,
     settings: &Settings,
-    log: impl Fn(&WeightedAttempt<'_>) -> f64,
+    point: impl Fn(&WeightedAttempt<'_>) -> (f64, f64),
 ) -> Distribution {
     if similar.knows_package() && !settings.preset {
         // the package's own attempts are enough: needs of other packages and the default add nothing
-        return Distribution::of_package(similar, log);
+        return Distribution::of_package(similar, point);
     }
     // the configured limit includes the margin already, the distribution is of needs without it
     let defaults = [settings.memory_request.as_f64(), settings.memory_limit.as_f64() / PAGES_FACTOR];
-    Distribution::blend(similar, log, defaults)
+    Distribution::blend(similar, point, defaults)
 }
 
 /// Width of the middle 80 % of the needs, relative to the median. Computed from uncensored attempts alone, because a failure must not raise
 /// the confidence.
-fn relative_width(similar: &SimilarAttempts<'_>, settings: &Settings, all: &Distribution) -> f64 {
-    let width = |of: &Distribution| {
+fn relative_width(similar: &SimilarAttempts<'_>, settings: &Settings) -> f64 {
+    let fitted = similar.attempts.iter().filter(|used| !used.observation.censored);
+    let weight_of = known::weight_of(&similar.pooled_shares, &fitted);
+    odd::width_despite_highest(fitted.map(|used| used.need), |up_to| {
+        let of = expected_values(similar, settings, |used| {
+            let is_counted = !used.observation.censored && used.need <= up_to;
+            (if is_counted { used.need } else { f64::NAN }, weight_of(used))
+        });
         (of.quantile(0.9).value - of.quantile(0.1).value) / of.quantile(0.5).value.max(1.0)
-    };
-    if similar.attempts.iter().any(|used| used.observation.censored) {
-        let fitted =
-            |used: &WeightedAttempt<'_>| if used.observation.censored { f64::NAN } else { used.need };
-        return width(&expected_values(similar, settings, fitted));
-    }
-    width(all)
+    })
 }
 
 /// Computes the memory request and limit of a build from similar attempts. `price` is the cost of one failure, in GiB x h.
@@ -123,7 +124,7 @@ pub(super) fn memory_sizes(similar: &SimilarAttempts<'_>, settings: &Settings, p
         limit.basis.bound = SizeBound::Request;
     }
     cover_at_least(&mut limit, &request, seldom);
-    MemorySizes { request, limit, width: relative_width(similar, settings, &plain), by_kills: None }
+    MemorySizes { request, limit, width: relative_width(similar, settings), by_kills: None }
 }
 
 /// Caps the request at the preset if every known attempt of the package stayed below it. The preset may be chosen by the size of a node: a

@@ -5,7 +5,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | `similar` | the attempts of the history that are similar to the key, with weights (the ladder of similarity) |
-//! | `odd` | attempts far below all others, which are left out |
+//! | `odd` | attempts far below all others, which are left out, and one far above |
 //! | `inputs` | adjusts needs to the key's input size |
 //! | `curve` | need and time over the number of build jobs, as lines |
 //! | `jobs` | adjusts needs to the key's number of build jobs, by that curve |
@@ -14,7 +14,7 @@
 //! | `memory`, `rates` | the sizes |
 //! | `next_size` | the next size after memory stopped the last builds |
 //! | `exact` | quantiles of CPU and time, exactly as measured |
-//! | `known` | confidence in each number except memory |
+//! | `known` | how much rungs count in confidence, CPU and time, and confidence in each number except memory |
 //! | `decrease` | limits how far a size decreases, if the operator sets that |
 //! | `words` | the reasons |
 //! | `groups` | whether the attempts are of several groups that need different sizes |
@@ -54,7 +54,7 @@ use self::memory::FailureCost;
 pub(crate) use self::next_size::{MemoryEnd, NextSize};
 pub use self::plan::step_above;
 pub use self::settings::Settings;
-use self::similar::{SimilarAttempts, TrustScope};
+use self::similar::{SimilarAttempts, TrustScope, WeightedAttempt};
 use std::sync::Arc;
 
 use crate::domain::{
@@ -145,12 +145,19 @@ pub fn group_members(history: &History, key: &Key, settings: &Settings) -> Vec<(
     found.into_iter().map(|(group, used)| (group, used.observation.brief.attempt.clone())).collect()
 }
 
-/// Like [`predict_grouped`], with the attempts behind the prediction, highest weight first.
+/// Like [`predict_grouped`], with the attempts behind the prediction, highest weight first. Those that were left out as odd have the weight 0.
 pub fn explain(history: &History, key: &Key, settings: &Settings) -> (Prediction, Vec<UsedAttempt>) {
     let (prediction, similar) = work_out(history, key, settings);
-    let mut used: Vec<UsedAttempt> = similar
-        .attempts
-        .iter()
+    let is_left_out = |used: &WeightedAttempt<'_>| {
+        similar.left_out.iter().any(|odd| Arc::ptr_eq(&odd.observation.brief, &used.observation.brief))
+    };
+    let mut heaviest: Vec<&WeightedAttempt<'_>> =
+        similar.attempts.iter().filter(|used| !is_left_out(used)).collect();
+    heaviest.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+    heaviest.truncate(MAX_EXPLAINED_ATTEMPTS - similar.left_out.len());
+    let used = heaviest
+        .into_iter()
+        .chain(&similar.left_out)
         .map(|used| UsedAttempt {
             attempt: used.observation.brief.attempt.clone(),
             rung: used.rung,
@@ -163,15 +170,15 @@ pub fn explain(history: &History, key: &Key, settings: &Settings) -> (Prediction
             incomplete: used.observation.incomplete,
         })
         .collect();
-    used.sort_by(|a, b| b.weight.total_cmp(&a.weight));
-    used.truncate(MAX_EXPLAINED_ATTEMPTS);
     (grouped(prediction, groups::find(&similar, key).map(|found| found.groups)), used)
 }
 
 /// The need of a build of `key` at different numbers of build jobs, and which of them fit `limit`.
 pub fn jobs_curve(history: &History, key: &Key, settings: &Settings, limit: Option<Bytes>) -> JobsCurve {
     let scope = TrustScope::Trusted;
-    let Adjusted { build_jobs: usual, odd, .. } = adjusted(history, key, settings, scope);
+    let Adjusted { build_jobs: usual, similar, .. } = adjusted(history, key, settings, scope);
+    let odd: Vec<AttemptId> =
+        similar.left_out.iter().map(|used| used.observation.brief.attempt.clone()).collect();
     let mut similar = SimilarAttempts::gather(history, key, settings, scope, &odd);
     inputs::adjust_to_input(&mut similar, key);
     curve::draw(&similar, u32::try_from(usual.value).unwrap_or(u32::MAX), limit)
@@ -234,8 +241,9 @@ fn work_out_with<'h>(
     }
     if history.has_untrusted(key) {
         let key = at_its_jobs(&prediction);
-        let (all, of_all) = of(&key, TrustScope::All);
+        let (all, mut of_all) = of(&key, TrustScope::All);
         if raise::raise_by_untrusted(&mut prediction, all, similar.knows_package(), history.highest_need()) {
+            of_all.left_out = similar.left_out;
             return (prediction, of_all);
         }
         if !similar.knows_package() {
@@ -251,22 +259,27 @@ struct Adjusted<'h> {
     similar: SimilarAttempts<'h>,
     build_jobs: Quantity,
     lines: curve::JobsLines,
-    /// Attempts left out: see [`SimilarAttempts::odd_attempts`].
-    odd: Vec<AttemptId>,
 }
 
 fn adjusted<'h>(history: &'h History, key: &Key, settings: &Settings, scope: TrustScope) -> Adjusted<'h> {
-    let without = |odd: Vec<AttemptId>| {
-        let mut similar = SimilarAttempts::gather(history, key, settings, scope, &odd);
+    let without = |odd: &[AttemptId]| {
+        let mut similar = SimilarAttempts::gather(history, key, settings, scope, odd);
         inputs::adjust_to_input(&mut similar, key);
         let build_jobs = jobs::choose_jobs(&similar, key, settings);
         let lines = curve::lines(&similar);
         jobs::adjust_to_jobs(&mut similar, lines.memory, build_jobs.value);
-        Adjusted { similar, build_jobs, lines, odd }
+        Adjusted { similar, build_jobs, lines }
     };
-    let all = without(Vec::new());
+    let mut all = without(&[]);
     let odd = all.similar.odd_attempts(key);
-    if odd.is_empty() { all } else { without(odd) }
+    if odd.is_empty() {
+        return all;
+    }
+    let mut adjusted = without(&odd);
+    all.similar.attempts.retain(|used| odd.contains(&used.observation.brief.attempt));
+    all.similar.attempts.iter_mut().for_each(|used| used.weight = 0.0);
+    adjusted.similar.left_out = all.similar.attempts;
+    adjusted
 }
 
 fn work_out_from<'h>(
@@ -275,7 +288,7 @@ fn work_out_from<'h>(
     settings: &Settings,
     trust_scope: TrustScope,
 ) -> (Prediction, SimilarAttempts<'h>) {
-    let Adjusted { similar, build_jobs, lines, odd } = adjusted(history, key, settings, trust_scope);
+    let Adjusted { similar, build_jobs, lines } = adjusted(history, key, settings, trust_scope);
     let wall = rates::wall_times(&similar, settings, build_jobs.value, lines.shared);
     let mut sizes = if similar.uncensored_count() == 0 {
         memory::default_sizes(settings)
@@ -294,13 +307,14 @@ fn work_out_from<'h>(
     let confidence = if sizes.by_kills.is_some() {
         0.0
     } else {
-        words::confidence(&similar.fitted_shares, similar.uncensored_count(), sizes.width)
+        words::confidence(&similar.pooled_shares, similar.uncensored_count(), sizes.width)
     };
     let mut prediction = Prediction {
         confidence,
         unsure_because: words::unsure_because(&similar, confidence, &sizes),
         attempts: similar.attempts().max(sizes.by_kills.map_or(0, |bound| bound.attempts)),
-        reason: words::reason(&similar, key, &sizes, &build_jobs, lines.memory) + &words::odd_note(odd.len()),
+        reason: words::reason(&similar, key, &sizes, &build_jobs, lines.memory)
+            + &words::odd_note(similar.left_out.len()),
         memory_request: sizes.request,
         memory_limit: sizes.limit,
         cpu_request,

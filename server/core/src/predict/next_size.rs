@@ -2,7 +2,7 @@
 //!
 //! The largest of
 //!
-//! - a step above the size at which memory stopped the build,
+//! - a step above the size at which memory stopped the build: half as much again, or a third if attempts of the same package needed more,
 //! - the size that its growth extrapolates to,
 //! - the size that covers attempts of the same package which needed more than the size at which the build was stopped,
 //!
@@ -13,7 +13,7 @@ use plimsoll_proto::reasons::SizeBound;
 use super::{
     Settings,
     memory::{FailureCost, MemorySizes, expected_needs, needed_above},
-    plan::step_above,
+    plan::{shown_step_above, step_above},
     similar::{SimilarAttempts, WeightedAttempt},
 };
 use crate::domain::{Basis, Bytes, History, Key, LowerBound, Quantity, Rung};
@@ -50,8 +50,11 @@ pub(super) fn by_attempts(
     end: MemoryEnd,
 ) -> NextSize {
     let stopped = end.stopped.to_string();
-    let mut next =
-        NextSize { size: step_above(end.stopped), bound: SizeBound::Stopped(stopped.clone()), attempts: 0 };
+    // attempts that needed more show how far to go
+    let above = end.stopped.as_f64().log2();
+    let is_shown = similar.of_package().any(|used| !used.observation.censored && used.need > above);
+    let step = if is_shown { shown_step_above(end.stopped) } else { step_above(end.stopped) };
+    let mut next = NextSize { size: step, bound: SizeBound::Stopped(stopped.clone()), attempts: 0 };
     if similar.knows_package() || settings.preset {
         let needed = needed_above(similar, settings, cost, end.stopped);
         if needed > next.size {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::Settings;
+use super::{Settings, known};
 use crate::domain::{AttemptId, Bytes, History, Key, Rung, RungObservation, job_of_part};
 
 /// Which attempts of the history are used.
@@ -106,6 +106,11 @@ pub(super) struct SimilarAttempts<'h> {
     pub(super) fitted_shares: Vec<(Rung, f64)>,
     /// The share of the total weight that `fitted_shares` leave.
     fitted_left: f64,
+    rungs: Vec<known::KnownRung>,
+    /// As `fitted_shares`, for the confidence: see [`known::pooled_shares`].
+    pub(super) pooled_shares: Vec<(Rung, f64)>,
+    /// Attempts that were left out as odd, without weight.
+    pub(super) left_out: Vec<WeightedAttempt<'h>>,
     /// The share of the total weight that the default gets.
     pub(super) default_share: f64,
     /// How little is known about the package, from 1 (no attempt of it is known) towards 0. Censored attempts do not lower it, so that a
@@ -147,6 +152,7 @@ impl<'h> SimilarAttempts<'h> {
         similar.shares.iter_mut().for_each(|(_, share)| *share /= taken);
         similar.fitted_shares.iter_mut().for_each(|(_, share)| *share /= fitted);
         similar.default_share /= taken;
+        similar.pooled_shares = known::pooled_shares(&similar.rungs).0;
         similar
     }
 
@@ -173,6 +179,7 @@ impl<'h> SimilarAttempts<'h> {
         let first = self.attempts.len();
         let mut weight = RungWeight::default();
         self.add_list(key, rung, |rung| view.on_rung(rung, key), &mut weight);
+        let trusted = weight.uncensored;
         if view.scope == TrustScope::All && rung >= Rung::Package {
             self.add_list(key, rung, |rung| view.listed(rung, key, false), &mut weight);
         }
@@ -189,6 +196,7 @@ impl<'h> SimilarAttempts<'h> {
             let fitted = credibility_weight(self.fitted_left, weight.uncensored, half);
             self.fitted_shares.push((rung, fitted));
             self.fitted_left -= fitted;
+            self.rungs.push(known::KnownRung { rung, known: weight.uncensored, trusted });
         }
         weight.uncensored
     }
@@ -379,13 +387,8 @@ mod tests {
             history.learn(Arc::new(summary(&n.to_string(), "zlib", version, 10)));
             history.learn(Arc::new(summary(&format!("x{n}"), "hdf5", version, 10)));
         }
-        let similar = SimilarAttempts::gather(
-            &history,
-            &summary("q", "zlib", "1", 0).key,
-            &Settings::default(),
-            TrustScope::Trusted,
-            &[],
-        );
+        let (asked, settings) = (summary("q", "zlib", "1", 0).key, Settings::default());
+        let similar = SimilarAttempts::gather(&history, &asked, &settings, TrustScope::Trusted, &[]);
         assert_eq!((similar.attempts.len(), similar.main_rung()), (5, Rung::Exact));
         let total: f64 = similar.attempts.iter().map(|used| used.weight).sum();
         assert!((total + similar.default_share - 1.0).abs() < 1e-9, "{total} + {}", similar.default_share);

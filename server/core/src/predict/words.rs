@@ -58,9 +58,9 @@ pub(super) fn unsure_because(similar: &SimilarAttempts<'_>, confidence: f64, siz
     if confidence >= SURE_CONFIDENCE || similar.attempts.is_empty() {
         return String::new();
     }
-    let all = similar.fitted_shares.iter().fold(0.0, |all, (_, share)| all + share);
+    let all = similar.pooled_shares.iter().fold(0.0, |all, (_, share)| all + share);
     let alike =
-        similar.fitted_shares.iter().fold(0.0, |sum, (rung, share)| sum + share * rung_confidence(*rung))
+        similar.pooled_shares.iter().fold(0.0, |sum, (rung, share)| sum + share * rung_confidence(*rung))
             / all;
     let close = 1.0 / (1.0 + width.max(0.0));
     if alike < NOTICEABLE_FACTOR && alike <= close {

@@ -228,7 +228,7 @@ fn used_attempts(explained: &ExplainResponse, view: &ReaderChoice) -> Markup {
                 "The heaviest " (explained.attempts.len().min(LISTED_USED_ATTEMPTS)) " attempts "
                 @if is_default(explained) { "that are known. They say too little about this build, so its memory is the default." } @else { "behind the numbers above." }
             }
-            (fact_table("What the prediction learnt from", &tables::used_attempts(&explained.attempts), LISTED_USED_ATTEMPTS, view))
+            (fact_table("What the prediction learnt from", &tables::used_attempts(&explained.attempts, LISTED_USED_ATTEMPTS), usize::MAX, view))
         }
     }
 }

@@ -71,6 +71,7 @@ fn predictions() -> Answers {
         weight: 0.012,
         ..used.clone()
     };
+    let left_out = UsedAttempt { weight: 0.0, ..used.clone() };
     let explained = |attempts| ExplainResponse { attempts, ..ExplainResponse::default() };
     vec![
         ("the pool is named with its reason", pool("big", false, "by rule 1")),
@@ -86,7 +87,7 @@ fn predictions() -> Answers {
         ),
         (
             "the heaviest attempts are listed",
-            render_explanation(&explained([vec![processes], vec![used; 21]].concat())),
+            render_explanation(&explained([vec![processes], vec![used; 21], vec![left_out]].concat())),
         ),
         ("no attempt was used", render_explanation(&explained(Vec::new()))),
         ("a server without a curve says so", render_jobs(&explained(Vec::new()))),

@@ -38,14 +38,14 @@ pub(in crate::ask) fn render_explanation(explained: &ExplainResponse) -> String 
         text.push_str("\nno attempt was used\n");
         return text;
     }
-    let shown = explained.attempts.get(..SHOWN_ATTEMPTS).unwrap_or(&explained.attempts);
-    let _written = write!(text, "\n{}", tables::used_attempts(shown).lines());
-    let rest = explained.attempts.len().saturating_sub(SHOWN_ATTEMPTS);
+    let table = tables::used_attempts(&explained.attempts, SHOWN_ATTEMPTS);
+    let _written = write!(text, "\n{}", table.lines());
+    let rest = explained.attempts.len().saturating_sub(table.rows.len());
     if rest > 0 {
         let _written = writeln!(text, "and {rest} more, lighter ones (all with -o json)");
     }
     text.push_str(
-        "Weight: the share of the answer that an attempt decides. Counts as: its need at the build jobs and the input asked for.\n",
+        "Weight: the share of the memory sizes that an attempt decides. Counts as: its need at the build jobs and the input asked for.\n",
     );
     if explained.attempts.iter().any(|used| used.censored) {
         text.push_str("> is an attempt that memory stopped: it needed more than that.\n");

@@ -1,4 +1,6 @@
-//! Few attempts far below all others of the package decide nothing.
+//! Few attempts far below all others of the package, and one far above, decide little.
+
+use proptest::test_runner::RngSeed;
 
 use super::*;
 
@@ -10,6 +12,11 @@ fn same(_: &mut Summary) {}
 /// A wall time of 6 s at one core.
 fn idle(summary: &mut Summary) {
     (summary.wall, summary.cpu) = (Millis(6000), CpuMicros(6_000_000));
+}
+
+/// A wall time of five hours at 64 cores.
+fn busy(summary: &mut Summary) {
+    (summary.wall, summary.cpu) = (Millis(18_000_000), CpuMicros(18_000_000 * 64_000));
 }
 
 fn builds(of: &[Builds<'_>]) -> Vec<Summary> {
@@ -38,7 +45,7 @@ fn rates(of: &Prediction) -> [u64; 4] {
 }
 
 #[test]
-fn few_odd_attempts_of_a_finer_key_decide_nothing() {
+fn few_odd_attempts_of_a_finer_key_decide_little() {
     let imported: [Builds<'_>; 1] = [(50, ["", ""], [7475, 1536], same)];
     let versions = ["1.0", "1.1", "1.2", "1.3"]
         .map(|version| (11, [version, "x86_64"], [600, 64], same as fn(&mut Summary)));
@@ -48,8 +55,9 @@ fn few_odd_attempts_of_a_finer_key_decide_nothing() {
         .into_iter()
         .flat_map(|known| [["1.5", "x86_64"], ["1", "x86_64"], ["", "arm"]].map(|key| (known, key)))
     {
-        for (need, count) in [(12, 1), (87, 1), (12, 2)] {
-            let all = |odd| builds(&[known, &[(odd, key, [need, 1], idle)]].concat());
+        for (need, count) in [(12, 1), (87, 1), (12, 2), (90_000, 1)] {
+            let change = if need > 1000 { busy } else { idle };
+            let all = |odd| builds(&[known, &[(odd, key, [need, 1], change)]].concat());
             let asked = all(1).pop().unwrap().key;
             let [before, after] = [0, count].map(|odd| ask(&history(all(odd)), &asked));
             let what = format!("{key:?}, {count} of {need} MiB: {:?}, then {:?}", mib(&before), mib(&after));
@@ -59,6 +67,9 @@ fn few_odd_attempts_of_a_finer_key_decide_nothing() {
                 before.confidence,
                 after.confidence
             );
+            let (_, used) = explain(&history(all(count)), &asked, &Settings::default());
+            let left_out = used.iter().filter(|used| used.weight <= 0.0).count();
+            assert_eq!(left_out, if need < 1000 { usize::try_from(count).unwrap() } else { 0 }, "{what}");
             assert!(mib(&after)[1] >= mib(&before)[1] && mib(&after)[0] >= mib(&before)[0] * 3 / 4, "{what}");
             for (before, after) in rates(&before).into_iter().zip(rates(&after)) {
                 assert!(before.abs_diff(after) <= before / 10, "{what}: {before}, then {after}");
@@ -87,5 +98,42 @@ fn builds_that_differ_count_from_the_third_on() {
         let prediction = ask(&history(known.clone()), &known[known.len() - 1].key);
         let what = format!("{case}: {:?}, {}", mib(&prediction), prediction.reason);
         assert!((least..most).contains(&mib(&prediction)[0]), "{what}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, rng_seed: RngSeed::Fixed(9), ..ProptestConfig::default() })]
+    #[test]
+    fn one_more_attempt_moves_numbers_by_its_share(
+        known in prop::collection::vec((0..4_usize, 0.0..1.0_f64), 20..60),
+        (least, spread) in (200..8000_u64, 0.0..0.6_f64),
+        (key, within, outside) in (0..4_usize, 0.0..1.0_f64, prop_oneof![0.001..0.5_f64, 3.0..20.0_f64]),
+    ) {
+        const KEYS: [[&str; 2]; 4] = [["1", ""], ["1", "x86_64"], ["2", "x86_64"], ["2", "arm"]];
+        let need = |place: f64| Bytes::from_f64(Bytes(least).as_f64() * (1.0 + place * spread)).0;
+        let (key, odd) = (KEYS[key], Bytes::from_f64(Bytes(least).as_f64() * outside).0.max(1));
+        let needs = || known.iter().map(|(_, place)| need(*place));
+        let within = need(within).clamp(needs().min().unwrap(), needs().max().unwrap());
+        let known: Vec<Builds<'_>> =
+            known.iter().map(|(key, place)| (1, KEYS[*key], [need(*place), 1], same as fn(&mut Summary))).collect();
+        let asked = builds(&[(1, key, [1, 1], same)]).remove(0).key;
+        let and = |more: &[Builds<'_>]| ask(&history(builds(&[&known[..], more].concat())), &asked);
+        let before = and(&[]);
+        let inside = and(&[(1, key, [within, 1], same)]);
+        let change = if odd > least { busy } else { idle };
+        let outside = and(&[(1, key, [odd, 1], change)]);
+        for (before, after) in mib(&before).into_iter().zip(mib(&inside)) {
+            prop_assert!(before.abs_diff(after) <= before / 4, "{before} MiB to {after} MiB");
+        }
+        let [was, within, odd_one] = [&before, &inside, &outside].map(|of| of.confidence);
+        prop_assert!(within >= was - 0.15 && within <= was + 0.25, "{was} to {within}");
+        prop_assert!(odd_one >= was * 2.0 / 3.0, "{was} to {odd_one} by {odd} MiB");
+        let limits = [&before, &outside].map(|of| mib(of)[1]);
+        prop_assert!(limits[1] >= limits[0], "{limits:?} by {odd} MiB");
+        // the medians
+        for number in [0, 2] {
+            let [was, now] = [&before, &outside].map(|of| rates(of)[number]);
+            prop_assert!(was.abs_diff(now) <= was / 10, "{was} to {now} by {odd} MiB");
+        }
     }
 }

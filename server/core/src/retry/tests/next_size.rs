@@ -175,7 +175,8 @@ proptest! {
         for (size, like) in memory {
             prop_assert!(is_its_own(size, like, &summary, next), "{size:?} in {next:?}");
             // a real step, or the most there is, which fewer jobs go with
-            let step = (failed_at + 100 * MIB).max(failed_at / 2 * 3);
+            let is_shown = needs.iter().any(|need| need * MIB > failed_at);
+            let step = (failed_at + 100 * MIB).max(if is_shown { failed_at / 20 * 27 } else { failed_at / 2 * 3 });
             let is_most = cap.is_some_and(|cap| size.value == cap.0);
             prop_assert!(size.value >= step || is_most, "{size:?} after {failed_at}");
             // a limit of its own that was not short stays where nothing is known
