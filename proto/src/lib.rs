@@ -1,19 +1,16 @@
-//! The wire contract of Plimsoll, and other code that both programs share.
+//! The wire contract of Plimsoll, and how its messages are read by people.
 //!
 //! | module | what it is |
 //! |---|---|
 //! | [`v1`], [`externalscaler`] | messages and services, compiled from the `.proto` files of this crate |
 //! | [`limits`] | the largest messages and values that agent and server send and accept |
 //! | [`cause`] | the causes of failure, with all that is the same for every failure with one |
-//! | [`counters`], [`job`], [`job_pod`], [`quantity`], [`spack`] | how counters, jobs, pods, quantities and Spack's variables are written |
+//! | [`counters`], [`job`], [`job_pod`], [`spack`] | how counters, jobs, pods and Spack's variables are written |
 //! | [`words`] | converts messages to text: numbers, times, sums, reasons, verdicts, proposals, JSON |
-//! | [`certificate`], [`checks`], [`own_files`], [`log_filter`] | when a certificate expires; the results of `doctor`; how both programs open their own files; which lines they log |
 //! | [`codec`] | encodes messages as bytes |
-//! | [`named_enum`](named_enum!), [`wire_enum`](wire_enum!), [`WireEnum`] | declare enums with a name for each variant; the enums of the wire |
+//! | [`wire_enum`](wire_enum!), [`WireEnum`] | declare the enums of the wire, with a name for each variant |
 
 pub mod cause;
-pub mod certificate;
-pub mod checks;
 pub mod codec;
 pub mod counters;
 #[cfg(any(test, feature = "fixtures"))]
@@ -22,16 +19,11 @@ pub mod job;
 pub mod job_pod;
 pub mod key;
 pub mod limits;
-pub mod log_excerpt;
-pub mod log_filter;
-mod named_enum;
-pub mod own_files;
-pub mod quantity;
 pub mod spack;
-pub mod unpack;
+mod wire_enum;
 pub mod words;
 
-pub use named_enum::WireEnum;
+pub use wire_enum::WireEnum;
 pub use words::{
     evidence, facts, figures, json, measured, reasons, recommendations, series, shown, sums, tables, times,
     verdict, wrap,

@@ -1,5 +1,10 @@
 //! Limits that the server enforces and the agent keeps. A message beyond a limit is refused with a clear error.
 
+pub use plimsoll_base::{
+    log_excerpt::{CUT_LOG_BYTES, LOG_TAIL_BYTES},
+    quantity::{CORES, MEMORY_BYTES},
+};
+
 /// Most bytes of one encoded message from a client.
 pub const MESSAGE_BYTES: usize = 256 * 1024;
 /// Most bytes of one encoded answer: less than the 4 MiB that gRPC clients accept by default.
@@ -30,10 +35,6 @@ pub const BUILD_JOBS: u32 = 4096;
 pub const BATCH_SAMPLES: usize = 1000;
 /// Most attempts that one stream may have open.
 pub const STREAM_ATTEMPTS: usize = 64;
-/// Most bytes of the end of a log.
-pub const LOG_TAIL_BYTES: usize = 64 * 1024;
-/// A log longer than this may have been cut by its sender, so that its first line is not complete; bytes.
-pub const CUT_LOG_BYTES: usize = LOG_TAIL_BYTES / 2;
 /// Longest reason of GitLab or Kubernetes, bytes.
 pub const REASON_BYTES: usize = 256;
 /// Longest explanation of a corrected cause, bytes.
@@ -42,12 +43,8 @@ pub const CORRECTION_BYTES: usize = 500;
 pub const SIGNATURE_FOR_MS: std::ops::RangeInclusive<u64> = 60_000..=30 * 24 * 3_600_000;
 /// Most runs of one CI job that a ShouldRetry request may list.
 pub const RETRIED_JOBS: usize = 100;
-/// Largest memory that a caller may claim: 1 PiB.
-pub const MEMORY_BYTES: u64 = 1 << 50;
 /// Longest time an attempt may claim to have run: 366 days in milliseconds.
 pub const ELAPSED_MS: u64 = 366 * 24 * 3600 * 1000;
-/// Highest number of cores that a message may contain.
-pub const CORES: f64 = 65_536.0;
 /// Most samples of one attempt.
 pub const ATTEMPT_SAMPLES: u64 = 100_000_000;
 /// Most rows of a series in one answer. Each has at most 120 bytes, so all of them together stay below [`ANSWER_BYTES`].

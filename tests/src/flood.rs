@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use plimsoll_proto::named_enum;
+use plimsoll_base::named_enum;
 
 /// The server does not take anything for so long: it reads this connection no more, which is as good as closing it.
 const STUCK: Duration = Duration::from_secs(2);

@@ -8,7 +8,7 @@ use std::{
     process::ExitCode,
 };
 
-use plimsoll_proto::log_filter::for_all_crates;
+use plimsoll_base::log_filter::for_all_crates;
 use tokio::runtime;
 use tracing_subscriber::{
     filter::{LevelFilter, Targets},

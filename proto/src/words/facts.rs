@@ -9,7 +9,7 @@ use crate::{
     v1::{OomOrigin, Outcome, Source, Summary},
 };
 
-crate::named_enum! {
+plimsoll_base::named_enum! {
     /// The lines of an attempt, in the order in which it is described. All facts of one line are one sentence.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Line {

@@ -13,9 +13,10 @@ pub use examples::{examples, prediction_of};
 use std::fmt::Write as _;
 
 use crate::{
-    figures, measured, named_enum, quantity,
+    figures, measured,
     v1::{LowerBound, NeedGroup, NeedGroups, Outlook, Prediction, Quantity, Rung},
 };
+use plimsoll_base::{named_enum, quantity};
 
 /// Confidence below which sizes are a guess, 0 to 1: they are not shown as advice, and not used for jobs. Without attempts of the package
 /// itself, attempts of other packages give a confidence below ten percent.

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use plimsoll_proto::quantity;
+use plimsoll_base::quantity;
 
 use crate::{
     domain::{AttemptId, Evidence, Exit, Key},

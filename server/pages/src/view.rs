@@ -2,7 +2,8 @@
 
 use form_urlencoded::Serializer;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use plimsoll_proto::{named_enum, v1 as pb};
+use plimsoll_base::named_enum;
+use plimsoll_proto::v1 as pb;
 
 const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;

@@ -197,5 +197,5 @@ fn patch(response: &Value) -> json_patch::Patch {
 
 pub(crate) fn memory_limit(pod: &Value) -> u64 {
     let text = pod["spec"]["containers"][0]["resources"]["limits"]["memory"].as_str().unwrap();
-    plimsoll_proto::quantity::bytes(text).unwrap() >> 20
+    plimsoll_base::quantity::bytes(text).unwrap() >> 20
 }

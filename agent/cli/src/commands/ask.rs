@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use plimsoll_base::quantity;
 use plimsoll_client::questions::QuestionFailure;
 use plimsoll_proto::{
-    limits, quantity,
+    limits,
     v1::{Exit, PredictRequest, ShouldRetryRequest},
 };
 

@@ -4,8 +4,9 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::Args;
 use nix::unistd::geteuid;
+use plimsoll_base::quantity;
 use plimsoll_client::delivery;
-use plimsoll_proto::{job::is_id_char, limits, quantity, v1::Resources};
+use plimsoll_proto::{job::is_id_char, limits, v1::Resources};
 
 use super::{DEFAULT_SERVER, KeyArgs, TrustArgs};
 use crate::{attempt, job_summary, key::CiJob};

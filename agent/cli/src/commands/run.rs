@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::Args;
-use plimsoll_proto::quantity;
+use plimsoll_base::quantity;
 
 use super::{
     delivery_args::DeliveryArgs,

@@ -7,8 +7,8 @@ use std::{
 
 use clap::Args;
 use clap_complete::Shell;
+use plimsoll_base::own_files;
 use plimsoll_client::questions::QuestionFailure;
-use plimsoll_proto::own_files;
 
 use super::{common_options, help};
 use crate::ask::CommandOutput;

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use plimsoll_base::checks::CheckLine;
 use plimsoll_client::connection_check;
 use plimsoll_measure::{cgroup::CgroupLimits, kernel::Kernel, meter::Meter};
-use plimsoll_proto::{checks::CheckLine, figures, v1::Source};
+use plimsoll_proto::{figures, v1::Source};
 
 use super::Settings;
 use crate::output::{PHASE_TOOLS, PhaseMarks};

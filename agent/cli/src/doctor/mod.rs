@@ -11,9 +11,9 @@ mod server;
 
 use std::path::PathBuf;
 
+use plimsoll_base::checks::{CheckLine, checks_text};
 use plimsoll_client::trust::Trust;
 use plimsoll_measure::kernel::Kernel;
-use plimsoll_proto::checks::{CheckLine, checks_text};
 
 use crate::{
     ask::{CommandOutput, Format},

@@ -1,5 +1,6 @@
 //! Checks of the server: from its address to what the caller may do.
 
+use plimsoll_base::{certificate::last_second, checks::CheckLine};
 use plimsoll_client::{
     channel::is_read_by_others,
     connection_check::{ServerAddress, ServerState, SurveyedServer, survey},
@@ -7,7 +8,7 @@ use plimsoll_client::{
     trust::Trust,
 };
 use plimsoll_measure::clock::unix_ms;
-use plimsoll_proto::{certificate::last_second, checks::CheckLine, times, v1::GetServerResponse};
+use plimsoll_proto::{times, v1::GetServerResponse};
 
 /// A certificate that expires within this time should be renewed now.
 const RENEW_WITHIN_MS: u64 = 14 * 86_400_000;

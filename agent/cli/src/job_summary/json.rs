@@ -12,7 +12,8 @@ use std::{
 };
 
 use nix::fcntl::OFlag;
-use plimsoll_proto::{WireEnum as _, json::ToJson, own_files};
+use plimsoll_base::own_files;
+use plimsoll_proto::{WireEnum as _, json::ToJson};
 use rustix::{
     fs::fstat,
     io::Errno,

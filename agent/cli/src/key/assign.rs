@@ -1,6 +1,7 @@
 //! `--key name=value`, as a person types it.
 
-use plimsoll_proto::{job::build_jobs, key::text_names, limits, quantity, v1::Key};
+use plimsoll_base::quantity;
+use plimsoll_proto::{job::build_jobs, key::text_names, limits, v1::Key};
 
 /// Names that `--key` accepts, as a list for people.
 pub fn key_names() -> String {

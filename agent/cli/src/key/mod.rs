@@ -29,9 +29,10 @@ mod tests;
 
 use std::{env, ffi::OsString, path::Path, thread::available_parallelism};
 
+use plimsoll_base::quantity;
 use plimsoll_proto::{
     job::{self, build_jobs, clean_and_cut},
-    limits, quantity,
+    limits,
     v1::{Key, Resources},
 };
 

@@ -2,7 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use plimsoll_proto::{limits, log_excerpt::LogExcerpt};
+use plimsoll_base::log_excerpt::LogExcerpt;
+use plimsoll_proto::limits;
 
 use crate::key::{SECRET_BYTES, Secrets};
 

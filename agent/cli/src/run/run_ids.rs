@@ -14,7 +14,8 @@ use std::{
     time::Duration,
 };
 
-use plimsoll_proto::{job::with_suffix, own_files};
+use plimsoll_base::own_files;
+use plimsoll_proto::job::with_suffix;
 use tokio::{sync::oneshot, time::timeout};
 use ulid::Ulid;
 

@@ -12,7 +12,8 @@ use std::{
     path::Path,
 };
 
-use plimsoll_proto::{own_files, v1::agent_message::Message};
+use plimsoll_base::own_files;
+use plimsoll_proto::v1::agent_message::Message;
 
 use super::{
     quota::DRAFT_SUFFIX,

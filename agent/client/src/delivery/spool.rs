@@ -30,10 +30,8 @@ use std::{
 };
 
 use bytesize::ByteSize;
-use plimsoll_proto::{
-    own_files,
-    v1::{Batch, Finish, Hello, Sample, agent_message::Message},
-};
+use plimsoll_base::own_files;
+use plimsoll_proto::v1::{Batch, Finish, Hello, Sample, agent_message::Message};
 use prost::Message as _;
 use rustix::process::geteuid;
 

@@ -42,7 +42,7 @@ pub fn memory_limit(row: &Recommendation) -> SizeChange {
 
 /// Today's and the proposed CPU request, thousandths of a core.
 pub fn cpu_request(row: &Recommendation) -> SizeChange {
-    change(row, |sizes| sizes.cpu_request_cores.map(crate::quantity::rounded_millicores))
+    change(row, |sizes| sizes.cpu_request_cores.map(plimsoll_base::quantity::rounded_millicores))
 }
 
 fn change(row: &Recommendation, of: impl Fn(&RequestedSizes) -> Option<u64>) -> SizeChange {

@@ -8,12 +8,13 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use plimsoll_base::log_excerpt::LogExcerpt;
 use plimsoll_core::{
     domain::{AttemptId, Evidence, LogPlace},
     mask,
     retry::{FiredRule, LogExplanation, LogRules, RuleRecord, check_files, explain},
 };
-use plimsoll_proto::{figures, limits, log_excerpt::LogExcerpt, reasons, shown::clean};
+use plimsoll_proto::{figures, limits, reasons, shown::clean};
 use serde::{Deserialize, Serialize};
 
 use super::{Output, line::examples_text, print_note, terminal::wrapped_except_tables};

@@ -4,12 +4,13 @@ use std::{io, path::PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
+use plimsoll_base::quantity;
 use plimsoll_core::{domain::Bytes, predict::Settings};
 use plimsoll_lab::{
     import::Reader,
     replay::{self, FailureTarget, PolicyKind, ReplayTape, TuneGoal},
 };
-use plimsoll_proto::{figures::counted, quantity};
+use plimsoll_proto::figures::counted;
 
 use super::{
     Output, line::examples_text, print, print_note, progress::Progress, terminal::wrapped_except_tables,

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
+use plimsoll_base::quantity;
 use plimsoll_core::{
     domain::{Bytes, Cores, History, Key, Millis},
     placement::{NodePlacement, Placement, ResourceNeeds, RuleSubject, RuleTrace},
     predict,
 };
-use plimsoll_proto::{job, key::KEY_TEXTS, limits, quantity, shown::escaped_lines};
+use plimsoll_proto::{job, key::KEY_TEXTS, limits, shown::escaped_lines};
 use serde::Serialize;
 
 use super::{Output, line::examples_text, log_rules, print, print_note};

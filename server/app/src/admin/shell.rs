@@ -8,7 +8,7 @@ use std::{
 use anyhow::Context as _;
 use clap::Args;
 use clap_complete::Shell;
-use plimsoll_proto::own_files;
+use plimsoll_base::own_files;
 
 use super::line::{self, examples_text};
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use plimsoll_proto::own_files;
+use plimsoll_base::own_files;
 
 /// An output. Until [`Self::finish`] a file has a temporary name; if it is dropped before, the file is removed.
 #[derive(Debug)]

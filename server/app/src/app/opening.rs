@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use plimsoll_proto::own_files;
+use plimsoll_base::own_files;
 use plimsoll_store::{PostgresSettings, Store, StoreSettings};
 use tokio_util::sync::CancellationToken;
 

@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
+use plimsoll_base::named_enum;
 use plimsoll_core::domain::{Bytes, FieldViolation};
-use plimsoll_proto::named_enum;
 
 use crate::tickets::demand::{Demands, PoolDemand, cores};
 

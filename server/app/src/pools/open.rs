@@ -105,7 +105,7 @@ fn slot_amount(sizes: &Resources) -> TicketAmount {
         memory_bytes: sizes.memory_asked().unwrap_or_default().0,
         milli_cores: sizes
             .cpu_asked()
-            .map_or(0, |cores| plimsoll_proto::quantity::rounded_millicores(cores.0)),
+            .map_or(0, |cores| plimsoll_base::quantity::rounded_millicores(cores.0)),
     }
 }
 

@@ -5,7 +5,8 @@ use std::{
     str,
 };
 
-use plimsoll_proto::{log_filter::for_all_crates, shown};
+use plimsoll_base::log_filter::for_all_crates;
+use plimsoll_proto::shown;
 use tracing_subscriber::{
     EnvFilter, Layer, Registry, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };

@@ -19,7 +19,7 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use plimsoll_proto::log_excerpt::LogExcerpt;
+use plimsoll_base::log_excerpt::LogExcerpt;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::CertificateDer};
 
 use crate::runtime::tls::certificates;

@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 pub(crate) use expiry::Expiry;
-use plimsoll_proto::certificate::last_second;
+use plimsoll_base::certificate::last_second;
 use tokio_rustls::{
     TlsAcceptor,
     rustls::{

@@ -22,12 +22,12 @@ use std::sync::Arc;
 pub(crate) use allocation::{Allocation, UnmatchedProjects};
 pub(crate) use explanation::Explanation;
 pub(crate) use known_answers::KnownAnswers;
+use plimsoll_base::named_enum;
 use plimsoll_core::{
     domain::{FieldViolation, Key, Prediction},
     predict,
     shared_history::SharedHistory,
 };
-use plimsoll_proto::named_enum;
 use plimsoll_store::Store;
 pub(crate) use prediction::PredictionCache;
 

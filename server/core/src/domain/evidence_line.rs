@@ -1,6 +1,6 @@
 //! Lines of evidence about an ended attempt, one observation each.
 
-use plimsoll_proto::named_enum;
+use plimsoll_base::named_enum;
 use serde::{Deserialize, Serialize};
 
 /// One observation that supports the cause or argues against it.

@@ -3,7 +3,7 @@
 //!
 //! [`join`](fn@crate::retry::join) merges the reports of several callers.
 
-use plimsoll_proto::named_enum;
+use plimsoll_base::named_enum;
 use serde::{Deserialize, Serialize};
 
 use super::{Cause, Exit, Key, Millis};

@@ -2,7 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use plimsoll_proto::{named_enum, reasons::MIN_CONFIDENCE};
+use plimsoll_base::named_enum;
+use plimsoll_proto::reasons::MIN_CONFIDENCE;
 
 use crate::{
     domain::{Bytes, Cores},

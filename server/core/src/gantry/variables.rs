@@ -3,7 +3,7 @@
 //! A value above the runner's maximum fails the job, and Kubernetes refuses a pod with a request above its limit. So every value is
 //! lowered to the runner's maximum, and then each request to its limit.
 
-use plimsoll_proto::quantity;
+use plimsoll_base::quantity;
 use serde::Serialize;
 
 use super::settings::{ExtraVariable, Settings};

@@ -256,7 +256,7 @@ fn lower_to_maximums(prediction: &mut Prediction, pool: &Pool) {
     let whole = |bytes: u64| bytes - bytes % Bytes::MIB.0;
     let memory = |most: Option<Bytes>| most.map(|most| (whole(most.0), most.to_string()));
     let milli = |most: Option<Cores>| {
-        most.map(|most| (plimsoll_proto::quantity::rounded_millicores(most.0), figures::cores_named(most.0)))
+        most.map(|most| (plimsoll_base::quantity::rounded_millicores(most.0), figures::cores_named(most.0)))
     };
     let lower_to = |quantity: &mut Quantity, most: Option<(u64, String)>| {
         if let Some((most, words)) = most.filter(|(most, _)| *most < quantity.value) {

@@ -10,7 +10,7 @@ mod upstream;
 
 use std::{collections::HashMap, fmt};
 
-use plimsoll_proto::quantity;
+use plimsoll_base::quantity;
 use toml::Spanned;
 
 use self::tables::{Cpu, PlacementFile};

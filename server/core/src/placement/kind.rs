@@ -1,7 +1,8 @@
 //! Kinds of builds, after OSBS: each kind has its own nodes and priority, so that rebuilds in the background do not delay builds that a
 //! person waits for.
 
-use plimsoll_proto::{job, named_enum};
+use plimsoll_base::named_enum;
+use plimsoll_proto::job;
 
 use super::node::NodePlacement;
 use crate::domain::Key;

@@ -3,7 +3,7 @@
 //! The first word of a build's architecture names it, as Spack writes it (`windows-windows10-x86_64`); for a pod, the node selector does.
 //! The default is Linux, because builds are measured there and most runners use it.
 
-use plimsoll_proto::named_enum;
+use plimsoll_base::named_enum;
 
 named_enum! {
     /// An operating system.

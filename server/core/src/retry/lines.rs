@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use plimsoll_proto::log_excerpt;
+use plimsoll_base::log_excerpt;
 
 use super::{
     mentioned_failures::{LineBefore, went_well},

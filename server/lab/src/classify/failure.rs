@@ -2,10 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
+use plimsoll_base::log_excerpt::LogExcerpt;
 use plimsoll_core::domain::{
     AttemptId, Bytes, CpuMicros, Evidence, Exit, Key, Millis, Outcome, Resources, Summary,
 };
-use plimsoll_proto::{limits, log_excerpt::LogExcerpt};
+use plimsoll_proto::limits;
 use serde::{Deserialize, Deserializer, de};
 
 /// The fields of a line of the input file. Other fields of the line are ignored.

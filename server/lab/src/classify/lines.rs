@@ -5,7 +5,7 @@ use std::{
     io::{self, BufRead, Read},
 };
 
-use plimsoll_proto::unpack::unpacked;
+use plimsoll_base::unpack::unpacked;
 
 use super::failure::Failure;
 

@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use plimsoll_proto::unpack::{self, format_of};
+use plimsoll_base::unpack::{self, format_of};
 
 /// Why a file cannot be used at all.
 #[derive(Debug, thiserror::Error)]

@@ -1,7 +1,7 @@
 //! The policies by name, and how each is created.
 
+use plimsoll_base::named_enum;
 use plimsoll_core::predict::Settings;
-use plimsoll_proto::named_enum;
 
 use super::{
     ours::{PlimsollPolicy, SizesInForce},

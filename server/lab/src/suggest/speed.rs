@@ -8,8 +8,8 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_base::named_enum;
 use plimsoll_core::{domain::Millis, predict::median};
-use plimsoll_proto::named_enum;
 
 use super::{
     Builder, MIN_SUCCESSFUL_BUILDS, SuggestTerms,

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use plimsoll_proto::own_files;
+use plimsoll_base::own_files;
 use ulid::Ulid;
 
 use super::{errors::PostgresError, primary::Primary};

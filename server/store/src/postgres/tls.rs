@@ -10,7 +10,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use plimsoll_proto::certificate::signature_algorithm;
+use plimsoll_base::certificate::signature_algorithm;
 use ring::digest;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::{

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use plimsoll_proto::own_files;
+use plimsoll_base::own_files;
 
 use super::{
     engine::Engine,

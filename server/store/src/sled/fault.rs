@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use plimsoll_proto::own_files::LinkRefusal;
+use plimsoll_base::own_files::LinkRefusal;
 
 /// Format that this program writes, and the only one that it reads. Increase it with every change of `FORMAT.md` that is not an addition.
 pub const FORMAT_VERSION: u32 = 6;

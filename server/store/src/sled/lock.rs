@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use plimsoll_proto::own_files;
+use plimsoll_base::own_files;
 
 use super::fault::OpenError;
 

@@ -10,7 +10,7 @@ use std::{
     path::Path,
 };
 
-use plimsoll_proto::own_files;
+use plimsoll_base::own_files;
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;

@@ -7,7 +7,7 @@ use std::{
     path::PathBuf,
 };
 
-use plimsoll_proto::own_files;
+use plimsoll_base::own_files;
 
 use super::{
     directory::{Directory, create_private_directory},

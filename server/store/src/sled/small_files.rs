@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use plimsoll_proto::own_files;
+use plimsoll_base::own_files;
 
 use super::fault::OpenError;
 

@@ -8,7 +8,7 @@
 
 use std::{fs::File, io, os::unix::fs::FileExt as _, path::Path};
 
-use plimsoll_proto::own_files;
+use plimsoll_base::own_files;
 use ulid::Ulid;
 
 use super::{fault::OpenError, marker::sync_dir};

@@ -4,11 +4,11 @@
 use std::{fmt::Write as _, fs, hint::black_box, time::Duration};
 
 use anyhow::Context as _;
+use plimsoll_base::log_excerpt::LogExcerpt;
 use plimsoll_core::{
     domain::{AttemptId, Evidence},
     retry::{self, LogRules},
 };
-use plimsoll_proto::log_excerpt::LogExcerpt;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::ROUNDS;

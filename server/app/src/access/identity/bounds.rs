@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use plimsoll_proto::named_enum;
+use plimsoll_base::named_enum;
 use serde::Deserialize;
 
 /// Mask of the bits of an IPv6 address that identify a network: usually a customer has a whole

@@ -1,6 +1,6 @@
 //! Roles that the access file grants to callers.
 
-use plimsoll_proto::named_enum;
+use plimsoll_base::named_enum;
 
 named_enum! {
     /// A role that the access file grants to callers.

@@ -107,7 +107,7 @@ fn transactions(report: &DatabaseReport) -> CheckLine {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_proto::checks::checks_text;
+    use plimsoll_base::checks::checks_text;
 
     use super::*;
 

@@ -23,10 +23,8 @@ use std::io::{self, Write as _};
 
 use anyhow::bail;
 use clap::Args;
-use plimsoll_proto::{
-    checks::{CheckLine, checks_text},
-    figures::counted,
-};
+use plimsoll_base::checks::{CheckLine, checks_text};
+use plimsoll_proto::figures::counted;
 
 use super::{Output, line::examples_text, terminal};
 use crate::runtime::settings::Config;

@@ -21,7 +21,7 @@ use std::{
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
-use plimsoll_proto::own_files;
+use plimsoll_base::own_files;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     KeyUsagePurpose,

@@ -10,8 +10,8 @@ use k8s_openapi::{
     api::core::v1::{Container, LimitRangeItem, Pod, PodSpec},
     apimachinery::pkg::api::resource::Quantity,
 };
+use plimsoll_base::quantity;
 use plimsoll_core::domain::{Bytes, Cores};
-use plimsoll_proto::quantity;
 
 use super::Settings;
 

@@ -6,8 +6,8 @@ use k8s_openapi::{
     api::core::v1::{Pod, ResourceRequirements},
     apimachinery::pkg::api::resource::Quantity,
 };
+use plimsoll_base::quantity;
 use plimsoll_core::{domain::FieldViolation, validated::Validated};
-use plimsoll_proto::quantity;
 
 use super::{PodJob, PodSize};
 

@@ -1,11 +1,11 @@
 //! Placement of a pod: node labels, tolerations, priority. Values that the pod sets itself are kept.
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec, Toleration};
+use plimsoll_base::quantity;
 use plimsoll_core::{
     domain::{Bytes, Cores, Millis, Prediction},
     placement::{self, NodePlacement, PlacementTarget, ResourceNeeds},
 };
-use plimsoll_proto::quantity;
 
 use super::{
     PodJob,

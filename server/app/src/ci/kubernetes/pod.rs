@@ -10,6 +10,7 @@ use k8s_openapi::{
     api::core::v1::{Container, Pod, PodSpec, ResourceRequirements},
     apimachinery::pkg::api::resource::Quantity,
 };
+use plimsoll_base::quantity;
 use plimsoll_core::{
     domain::{Bytes, Cores, JobPod, Key, Resources},
     placement::{OperatingSystem, PRIORITY_LABELS},
@@ -17,7 +18,6 @@ use plimsoll_core::{
 use plimsoll_proto::{
     job,
     job_pod::{JOB_URL_ANNOTATION, PROJECT_PATH_PARTS, RUNNER_VARIABLES, VARIABLE_COPIES, host_and_project},
-    quantity,
 };
 
 use super::{Settings, SkipReason, system};

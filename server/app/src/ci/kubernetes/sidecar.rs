@@ -12,8 +12,8 @@ use k8s_openapi::{
     apimachinery::pkg::api::resource::Quantity,
 };
 
+use plimsoll_base::quantity;
 use plimsoll_core::placement::OperatingSystem;
-use plimsoll_proto::quantity;
 
 use super::{
     PodJob, Settings,

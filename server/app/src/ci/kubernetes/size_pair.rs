@@ -1,8 +1,8 @@
 //! Request and limit of the build's container together: neither contradicts the other, the class of the pod, or a `LimitRange`.
 
 use k8s_openapi::api::core::v1::Pod;
+use plimsoll_base::quantity;
 use plimsoll_core::domain::FieldViolation;
-use plimsoll_proto::quantity;
 
 use super::{
     LimitRanges, PodJob, PodSize, Settings,

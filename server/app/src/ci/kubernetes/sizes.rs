@@ -1,11 +1,12 @@
 //! Chooses requests and limits of the container that builds.
 
 use k8s_openapi::api::core::v1::Pod;
+use plimsoll_base::quantity;
 use plimsoll_core::{
     domain::{self, Bytes, Cause, Prediction},
     predict,
 };
-use plimsoll_proto::{figures, quantity};
+use plimsoll_proto::figures;
 
 use super::{
     LimitRanges, PodJob, PodSize, Settings, SizeSource, SkipReason,

@@ -1,6 +1,6 @@
 //! Why a pod keeps its sizes, for metrics and the log.
 
-use plimsoll_proto::named_enum;
+use plimsoll_base::named_enum;
 
 named_enum! {
     /// Why a pod keeps its sizes.

@@ -1,6 +1,6 @@
 //! What became of a report by the CI system.
 
-use plimsoll_proto::named_enum;
+use plimsoll_base::named_enum;
 
 named_enum! {
     /// What became of a report by the CI system.

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use plimsoll_proto::certificate::last_second;
+use plimsoll_base::certificate::last_second;
 use tokio::time::{Sleep, sleep};
 
 use crate::runtime::clock::Clock;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_proto::quantity;
+use plimsoll_base::quantity;
 use serde::Deserialize;
 use toml::Spanned;
 

@@ -1,6 +1,7 @@
 //! The sizes that an attempt had: those that its agent or its pod reports, and predicted ones where they are unknown.
 
-use plimsoll_proto::{limits, quantity::rounded_millicores, reasons::SizeBound};
+use plimsoll_base::quantity::rounded_millicores;
+use plimsoll_proto::{limits, reasons::SizeBound};
 
 use crate::{
     domain::{Bytes, Cores, Evidence, Millis, Prediction, Quantity, Resources, Summary},

@@ -85,7 +85,7 @@ fn each_line_that_a_rule_knows_is_kept_of_a_long_log_wherever_it_stands() {
     let strong = rules.iter().filter(|rule| !rule.weak);
     let lost = strong.flat_map(|rule| &rule.matches).filter(|example| {
         let log = format!("building\n{example}\n{noise}");
-        let excerpt = plimsoll_proto::log_excerpt::of(log.as_bytes(), 64 << 10);
+        let excerpt = plimsoll_base::log_excerpt::of(log.as_bytes(), 64 << 10);
         !String::from_utf8_lossy(&excerpt).contains(example.as_str())
     });
     assert_eq!(lost.collect::<Vec<_>>(), Vec::<&String>::new());

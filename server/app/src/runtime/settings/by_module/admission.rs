@@ -2,8 +2,8 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+use plimsoll_base::named_enum;
 use plimsoll_core::domain::{Bytes, Cores, KNOWN_CONFIDENCE};
-use plimsoll_proto::named_enum;
 
 named_enum! {
     /// What the webhook does with a pod.

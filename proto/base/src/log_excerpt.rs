@@ -10,7 +10,12 @@ use std::{
 use memchr::memchr2;
 use regex::bytes::Regex;
 
-use crate::{limits, unpack::unpacked};
+use crate::unpack::unpacked;
+
+/// Most bytes of the end of a log.
+pub const LOG_TAIL_BYTES: usize = 64 * 1024;
+/// A log longer than this may have been cut by its sender, so that its first line is not complete; bytes.
+pub const CUT_LOG_BYTES: usize = LOG_TAIL_BYTES / 2;
 
 /// Marks the start of an excerpt: the lines after it are single lines from anywhere in the log.
 pub const LINES_MARK: &str = "[plimsoll: lines from above the end of the log]\n";
@@ -100,7 +105,7 @@ impl LogExcerpt {
     pub fn finish(mut self, mask: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
         let mut end = mask(self.end.make_contiguous());
         if !self.above.was_read && end.len() <= self.most {
-            if (limits::CUT_LOG_BYTES..self.most).contains(&end.len()) {
+            if (CUT_LOG_BYTES..self.most).contains(&end.len()) {
                 end.insert(0, b'\n');
             }
             return end;

@@ -1,37 +1,8 @@
-//! Enums with a name for each variant, in one list; and those that are sent.
+//! Enums that are sent.
 
 use crate::v1;
 
-/// Declares an enum without fields, with a name for each variant. Adds `ALL`, which has the variants in the order of their declaration, and
-/// `as_str`, which returns the name that output, metrics, files and the wire use.
-#[macro_export]
-macro_rules! named_enum {
-    (
-        $(#[$attribute:meta])*
-        $visibility:vis enum $Enum:ident {
-            $($(#[$of_variant:meta])* $Variant:ident => $name:literal,)+
-        }
-    ) => {
-        $(#[$attribute])*
-        $visibility enum $Enum {
-            $($(#[$of_variant])* $Variant),+
-        }
-
-        impl $Enum {
-            /// All variants, in the order of their declaration.
-            $visibility const ALL: [Self; [$($name),+].len()] = [$(Self::$Variant),+];
-
-            /// The name in output, metrics, files and on the wire.
-            $visibility const fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$Variant => $name),+
-                }
-            }
-        }
-    };
-}
-
-/// Like [`named_enum!`], for an enum whose variants are values of the wire's enum of the same name. Adds `to_wire` and `of_wire`.
+/// Like [`named_enum!`](plimsoll_base::named_enum), for an enum whose variants are values of the wire's enum of the same name. Adds `to_wire` and `of_wire`.
 #[macro_export]
 macro_rules! wire_enum {
     (
@@ -40,7 +11,7 @@ macro_rules! wire_enum {
             $($(#[$of_variant:meta])* $Variant:ident => $name:literal,)+
         }
     ) => {
-        $crate::named_enum! {
+        ::plimsoll_base::named_enum! {
             $(#[$attribute])*
             $visibility enum $Enum {
                 $($(#[$of_variant])* $Variant => $name,)+

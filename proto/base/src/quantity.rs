@@ -6,7 +6,10 @@
 
 use std::cmp::Ordering;
 
-use crate::limits;
+/// Largest memory that a caller may claim: 1 PiB.
+pub const MEMORY_BYTES: u64 = 1 << 50;
+/// Highest number of cores that a message may contain.
+pub const CORES: f64 = 65_536.0;
 
 /// Least memory of a build, bytes: a smaller number has probably lost its unit.
 const MIN_MEMORY: u64 = 1 << 20;
@@ -19,7 +22,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     let plain = trimmed.strip_suffix('B').filter(|rest| !rest.is_empty()).unwrap_or(trimmed);
     let value = Ratio::parse(plain).ok_or_else(wrong)?;
     let whole = u64::try_from(value.numerator.div_ceil(value.denominator)).ok();
-    whole.filter(|bytes| *bytes <= limits::MEMORY_BYTES).ok_or_else(|| format!("{text:?} is more than 1 PiB"))
+    whole.filter(|bytes| *bytes <= MEMORY_BYTES).ok_or_else(|| format!("{text:?} is more than 1 PiB"))
 }
 
 /// Parses the memory of a build, for example `2Gi`. Less than a MiB is refused as a number without its unit.
@@ -41,11 +44,7 @@ pub fn parse_cores(text: &str) -> Result<f64, String> {
     let nano = value.numerator.checked_mul(1_000_000_000).ok_or_else(wrong)?.div_ceil(value.denominator);
     #[expect(clippy::cast_precision_loss, reason = "a number of cores fits into 53 bits")]
     let cores = nano as f64 / 1e9;
-    if cores <= limits::CORES {
-        Ok(cores)
-    } else {
-        Err(format!("{text:?} is more cores than any machine has"))
-    }
+    if cores <= CORES { Ok(cores) } else { Err(format!("{text:?} is more cores than any machine has")) }
 }
 
 /// Parses the memory of a build in a variable or an annotation. 0 is allowed, because GitLab and Kubernetes write it for "none".
@@ -242,12 +241,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_again(number in 0..=limits::MEMORY_BYTES) {
+        fn what_is_written_is_read_again(number in 0..=MEMORY_BYTES) {
             prop_assert_eq!(bytes(&written_bytes(number)), Ok(number));
         }
 
         #[test]
-        fn numbers_are_themselves(number in 0..=limits::MEMORY_BYTES) {
+        fn numbers_are_themselves(number in 0..=MEMORY_BYTES) {
             prop_assert_eq!(bytes(&number.to_string()), Ok(number));
         }
     }
