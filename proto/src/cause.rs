@@ -120,7 +120,7 @@ mod tests {
     use crate::{WireEnum as _, v1};
 
     #[test]
-    fn a_cause_has_one_name_in_json_files_and_on_the_wire() {
+    fn a_cause_has_one_name_everywhere() {
         assert_eq!(v1::Cause::all().count(), Cause::ALL.len());
         for cause in Cause::ALL {
             let wire = cause.to_wire();

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_or_a_flag_that_is_not_understood_is_reported() {
+    fn an_unknown_kind_or_flag_is_reported() {
         let problems = |kind: &'static str, security: &'static str| {
             ignored_label_notes(move |name| Some(if name == "kind" { kind } else { security })).len()
         };
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempts_id_tells_host_job_command_and_try() {
+    fn an_attempt_id_encodes_host_job_and_try() {
         for (id, host, job, command, tried) in [
             ("gitlab.com:7", "gitlab.com", "7", "", 1),
             ("gitlab.com:7.1", "gitlab.com", "7", "", 1),
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn another_run_under_an_id_has_the_next_number() {
+    fn another_run_gets_the_next_number() {
         for (id, expected) in [
             ("gitlab.com:7", "gitlab.com:7.3"),
             ("gitlab.com:7.2", "gitlab.com:7.3"),
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_the_wire_is_made_to_fit() {
+    fn oversized_values_are_trimmed_for_the_wire() {
         let long = "x\u{7}é".repeat(1000);
         let key = key(|_name| Some(long.clone()));
         assert!(key.package.len() <= limits::KEY_FIELD_BYTES && !key.package.contains('\u{7}'));

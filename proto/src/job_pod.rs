@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_address_of_a_jobs_page_names_host_and_project() {
+    fn job_urls_name_host_and_project() {
         let page = "https://gitlab.example:8443/group/sub/name/-/jobs/12345";
         assert_eq!(host_and_project(page), Some(("gitlab.example", "group/sub/name")));
         for wrong in [

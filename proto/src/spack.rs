@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn takes_the_build_system_out_and_evens_the_spelling() {
+    fn variants_are_normalized_without_the_build_system() {
         let (rest, system) =
             variants("~cxx+shared api=default build_system=cmake build_type=Release generator=make");
         assert_eq!(

@@ -104,7 +104,7 @@ impl TlsSite {
 }
 
 #[test]
-fn over_tls_each_token_may_do_what_the_file_says_and_the_build_passes_whatever_it_says() {
+fn over_tls_each_token_has_its_permissions() {
     let site = TlsSite::start(&tokens().table(CERTIFICATES), &[]);
     for (token, delivered) in
         [("", false), ("wrong", false), ("reader-secret", false), ("runner-secret", true)]
@@ -122,7 +122,7 @@ fn over_tls_each_token_may_do_what_the_file_says_and_the_build_passes_whatever_i
 }
 
 #[test]
-fn where_a_certificate_is_required_a_client_without_one_is_sent_away_and_one_with_it_is_served() {
+fn required_client_certificates_are_enforced() {
     let options = ["--tls-client-ca-file", "CA", "--tls-client-required", "on"];
     let site = TlsSite::start(&tokens().table(CERTIFICATES), &options);
     let refused = site.agent("reader-secret").call(&["attempts"]);
@@ -149,7 +149,7 @@ fn where_a_certificate_is_required_a_client_without_one_is_sent_away_and_one_wit
 }
 
 #[test]
-fn a_server_that_others_can_reach_does_not_start_in_plain_text_by_chance() {
+fn plain_text_on_public_addresses_must_be_explicit() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let open = ["--grpc-listen", "0.0.0.0:0"];

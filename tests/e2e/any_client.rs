@@ -17,7 +17,7 @@ use tonic_reflection::pb::v1::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_on_the_wrong_port_gets_the_right_one() {
+async fn a_client_on_the_wrong_port_is_corrected() {
     let (dir, server) = Server::fresh(&[]).unwrap();
     let channel = tonic::transport::Endpoint::new(format!("http://{}", server.http)).unwrap();
     let mut client = PredictorClient::new(channel.connect().await.unwrap());
@@ -117,7 +117,7 @@ async fn predictions_learn_and_explain_themselves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_question_gets_the_same_verdict_even_after_a_restart() {
+async fn a_verdict_is_stable_across_restarts() {
     let (dir, server) = Server::fresh(&[]).unwrap();
     finished(&server, "killed", "zlib", 2, 1).await;
     let ask = pb::ShouldRetryRequest { attempt: "killed".into(), ..Default::default() };

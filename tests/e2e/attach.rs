@@ -41,7 +41,7 @@ fn end(mut agent: Child) -> (Option<i32>, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_build_that_others_started_is_followed_to_its_end_and_its_exit_is_not_made_up() {
+async fn an_attached_build_is_followed_to_its_end() {
     let site = Site::start().unwrap();
     let mut build = build(60);
     let pid = build.id().to_string();
@@ -78,7 +78,7 @@ async fn a_build_that_others_started_is_followed_to_its_end_and_its_exit_is_not_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sigterm_delivers_what_was_seen_and_leaves_the_build_alone() {
+async fn sigterm_delivers_samples_and_spares_the_build() {
     let site = Site::start().unwrap();
     let mut build = build(1);
     let pid = build.id().to_string();

@@ -42,7 +42,7 @@ async fn a_broken_batch_is_named_and_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_over_the_bound_ends_its_stream_and_not_the_connection() {
+async fn an_oversized_message_ends_only_its_stream() {
     let (_dir, server) = Server::fresh(&[]).unwrap();
     let mut client = PredictorClient::connect(server.url()).await.unwrap();
     let key = pb::Key { package: "x".repeat(300 * 1024), ..pb::Key::default() };
@@ -62,7 +62,7 @@ async fn a_message_over_the_bound_ends_its_stream_and_not_the_connection() {
 const ASKS: u32 = 50_000;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tens_of_thousands_of_asks_are_answered_in_order_and_bad_ones_each_get_their_own_error() {
+async fn batch_predictions_keep_order_and_report_errors_individually() {
     let (_dir, server) = Server::fresh(&[]).unwrap();
     let mut client = PredictorClient::connect(server.url()).await.unwrap();
     // each third of a hundred is bad in one of three ways; the jobs that were asked for come back, so that order shows
@@ -98,7 +98,7 @@ async fn tens_of_thousands_of_asks_are_answered_in_order_and_bad_ones_each_get_t
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_without_a_delivery_stays_its_agents_own() {
+async fn an_open_attempt_belongs_to_its_agent() {
     let (dir, server) = Server::fresh(&[]).unwrap();
     let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
     stream.exchange(batch("a", 1, vec![sample(1)])).await.unwrap();
@@ -124,7 +124,7 @@ async fn a_stream_carries_a_bounded_number_of_attempts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn samples_without_an_opening_and_empty_messages_are_refused() {
+async fn samples_without_hello_are_refused() {
     let (_dir, server) = Server::fresh(&[]).unwrap();
     let mut stream = Sender::connect(&server.url()).await.unwrap();
     let status = stream.exchange(batch("unknown", 1, vec![sample(1)])).await.unwrap_err();

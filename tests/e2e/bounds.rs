@@ -24,7 +24,7 @@ fn assert_names(status: &Status, bound: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_caller_beyond_one_of_its_bounds_gets_its_name_and_others_are_served() {
+async fn exceeded_bounds_are_named_and_others_unaffected() {
     let site = start();
     let open = async |token| Sender::open_as(site.connect().await.unwrap(), token).await;
     let mut first = open("runner-secret").await.unwrap();

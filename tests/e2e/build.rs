@@ -34,7 +34,7 @@ fn a_build_is_measured_and_predicted() {
 }
 
 #[test]
-fn the_exit_code_and_the_output_are_the_commands_own() {
+fn exit_code_and_output_are_the_commands() {
     let site = Site::start().unwrap();
     let ran = site.agent.run("--quiet", "echo out; echo err >&2; exit 7");
     assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(7), "out\n", "err\n"));
@@ -46,7 +46,7 @@ fn the_exit_code_and_the_output_are_the_commands_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_server_the_build_runs_and_the_next_run_delivers() {
+async fn an_offline_build_is_delivered_by_later_runs() {
     let away = Site::start().unwrap().end_server().unwrap();
     let ran = away.agent.run("--attempt early --key package=holder", "exit 3");
     assert_eq!(ran.code, Some(3), "{ran:?}");
@@ -70,7 +70,7 @@ async fn delivered_by_a_later_run(site: &Site, attempt: &str, end: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_agent_leaves_what_it_saw_for_the_next_one() {
+async fn a_killed_agents_spool_is_delivered_later() {
     let away = Site::start().unwrap().end_server().unwrap();
     let started = away.dir.path().join("started");
     let script = format!("echo $$ > {}; exec sleep 1000", started.display());
@@ -104,7 +104,7 @@ async fn a_killed_agent_leaves_what_it_saw_for_the_next_one() {
 }
 
 #[test]
-fn a_child_killed_for_memory_is_found_behind_an_ordinary_exit_code() {
+fn an_oom_killed_child_is_found() {
     let site = Site::start().unwrap();
     let script = format!("{}; exit 2", hold(200));
     let ran = site.agent.run("--attempt killed --key package=holder --limit-memory 64MiB", &script);
@@ -127,7 +127,7 @@ fn a_child_killed_for_memory_is_found_behind_an_ordinary_exit_code() {
 }
 
 #[test]
-fn a_users_file_says_where_the_server_is_and_a_mistake_in_it_stops_no_build() {
+fn a_mistake_in_the_user_file_is_harmless() {
     let site = Site::start().unwrap();
     let folder = site.dir.path().join("config/plimsoll");
     fs::create_dir_all(&folder).unwrap();

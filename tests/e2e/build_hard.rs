@@ -30,7 +30,7 @@ fn thousands_of_short_processes_leave_nothing_behind() {
 }
 
 #[test]
-fn without_what_the_agent_needs_the_build_still_runs() {
+fn the_build_runs_even_without_agent_resources() {
     let dir = tempfile::tempdir().unwrap();
     let agent = Agent::alone(dir.path()).with("PLIMSOLL_TOKEN", "secret");
     for limit in ["n 8", "n 12", "s 128", "v 30000"] {
@@ -51,7 +51,7 @@ fn without_what_the_agent_needs_the_build_still_runs() {
 }
 
 #[test]
-fn a_build_that_closes_its_streams_ends_as_it_wants() {
+fn a_build_may_close_its_streams() {
     let dir = tempfile::tempdir().unwrap();
     for way in ways("exec >&- 2>&-; sleep 0.2; exit 4") {
         let ran = Agent::alone(dir.path()).call(&way);

@@ -39,7 +39,7 @@ fn server_prints(dir: &Path, line: &str) -> String {
 }
 
 #[test]
-fn the_steps_lead_from_an_empty_machine_to_a_ticket_a_suggestion_and_kojis_capacity() {
+fn the_guide_works_from_start_to_capacity() {
     if !has_python() {
         return;
     }

@@ -14,7 +14,7 @@ async fn deliver(server: &Server, token: &str) {
 const CORRECT: [&str; 7] = ["verdict", "correct", "failed", "--cause", "infra", "--why", "mirror was down"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_corrected_cause_is_shown_and_counted_everywhere_also_after_a_restart_until_it_is_undone() {
+async fn a_corrected_cause_is_shown_everywhere_until_undone() {
     let site = Site::start().unwrap();
     deliver(&site.server, "").await;
     let output = site.agent.call(&CORRECT);
@@ -55,7 +55,7 @@ fn send(server: &Server, token: &str, site: &str, form: &str) -> u16 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_form_of_the_page_takes_corrections_of_operators_from_its_own_page_alone() {
+async fn correction_forms_are_accepted_only_from_operators() {
     let access = AccessFile::default()
         .token("runner", &["agent"], "trusted = true")
         .token("reader", &["reader"], "trusted = true")

@@ -91,7 +91,7 @@ fn counted(server: &Server, name: &str) -> f64 {
 }
 
 #[tokio::test]
-async fn a_crowd_shuts_out_no_probe_hook_or_close() {
+async fn crowded_connections_do_not_block_probes_or_hooks() {
     let files = usize::try_from(allow_open_files().unwrap()).unwrap().min(WHOLE);
     let scaled = |count: usize| (count * files / WHOLE).max(1);
     let issuer = Issuer::start().unwrap();

@@ -59,7 +59,7 @@ const CELLS: [Cell; 9] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_programs_agree_on_a_damaged_store_and_a_server_starts_with_what_repair_made() {
+async fn all_commands_agree_on_a_damaged_store() {
     let dir = tempfile::tempdir().unwrap();
     let whole = dir.path().join("whole");
     filled(&whole).await;
@@ -110,7 +110,7 @@ async fn the_programs_agree_on_a_damaged_store_and_a_server_starts_with_what_rep
 }
 
 #[test]
-fn a_repair_writes_neither_into_the_damaged_directory_nor_over_another_one() {
+fn repair_never_writes_into_existing_stores() {
     let dir = tempfile::tempdir().unwrap();
     let (data, other) = (dir.path().join("data"), dir.path().join("other"));
     for data in [&data, &other] {
@@ -130,7 +130,7 @@ fn a_repair_writes_neither_into_the_damaged_directory_nor_over_another_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn verify_ends_with_3_and_names_the_record_that_a_server_starts_without() {
+async fn verify_exits_3_naming_the_damaged_record() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let store = Store::open(&StoreSettings { dir: data.clone(), cache_bytes: 4 << 20 }).unwrap();

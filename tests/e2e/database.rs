@@ -31,7 +31,7 @@ async fn learnt_from(server: &Server) -> u32 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_over_a_database_keeps_everything_through_a_kill_and_gives_its_backup() {
+async fn a_database_server_keeps_everything_after_a_kill() {
     let Some(database) = PostgresServer::shared() else { return };
     let url = database.url(&database.new_database());
     let dir = tempfile::tempdir().unwrap();
@@ -75,7 +75,7 @@ async fn answers(server: &Server) -> (u16, u16, Result<(), Status>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_standby_takes_over_from_a_server_that_stops_or_freezes_and_a_frozen_one_that_wakes_ends() {
+async fn a_standby_takes_over_from_frozen_servers() {
     let Some(database) = PostgresServer::shared() else { return };
     let url = database.url(&database.new_database());
     let dir = tempfile::tempdir().unwrap();
@@ -117,7 +117,7 @@ async fn a_standby_takes_over_from_a_server_that_stops_or_freezes_and_a_frozen_o
 }
 
 #[test]
-fn what_works_on_files_refuses_a_store_in_a_database_and_no_password_is_shown() {
+fn file_commands_refuse_a_database_store() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let url = ["--store-url", "postgres://u@127.0.0.1:1/p"];

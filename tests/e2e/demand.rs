@@ -16,7 +16,7 @@ fn scaled(pool: &str) -> ScaledObjectRef {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pool_on_demand_is_at_zero_without_demand_grows_with_an_attempt_and_goes_back() {
+async fn an_on_demand_pool_scales_to_zero() {
     let Site { server, dir: _dir, .. } = Site::start_with(&[("--pools-file", POOLS)], &[]).unwrap();
     let mut scaler = ExternalScalerClient::connect(server.url()).await.unwrap();
     let mut changes = scaler.stream_is_active(scaled("powerful")).await.unwrap().into_inner();

@@ -71,7 +71,7 @@ fn assert_fits(files: &[PathBuf]) {
 }
 
 #[test]
-fn every_overlay_renders_and_every_object_fits_the_schema_of_each_release() {
+fn every_overlay_renders_to_schema_valid_objects() {
     let dir = tempfile::tempdir().unwrap();
     let mut files = Vec::new();
     for overlay in OVERLAYS {
@@ -84,7 +84,7 @@ fn every_overlay_renders_and_every_object_fits_the_schema_of_each_release() {
 }
 
 #[test]
-fn the_base_lets_no_pod_reach_a_server_that_asks_no_caller_who_it_is() {
+fn the_base_blocks_unauthenticated_pod_access() {
     let Some(all) = rendered("base") else { return };
     let objects = YamlLoader::load_from_str(&all).unwrap();
     let policies: Vec<_> =
@@ -309,7 +309,7 @@ fn systemd_understands_every_line_of_the_units() {
 }
 
 #[test]
-fn the_settings_of_the_deployment_are_settings_of_the_server() {
+fn deployment_settings_are_server_settings() {
     let settings = repository().join("deploy/kubernetes/base/plimsoll.toml");
     let known = Server::call(&["--config", settings.to_str().unwrap(), "--print-config"]).done();
     let of = |component: &str| {

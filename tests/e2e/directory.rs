@@ -20,7 +20,7 @@ fn refused(dir: &Path) -> String {
 }
 
 #[test]
-fn a_directory_in_use_is_refused_and_the_first_server_goes_on() {
+fn a_directory_in_use_is_refused() {
     let (dir, server) = Server::fresh(&[]).unwrap();
     let error = refused(dir.path());
     assert!(error.contains(&server.pid().to_string()), "it names the process: {error}");
@@ -31,7 +31,7 @@ fn a_directory_in_use_is_refused_and_the_first_server_goes_on() {
 const NO_OWNER: u32 = 65_534;
 
 #[test]
-fn a_directory_that_belongs_to_another_user_is_named_with_what_to_check() {
+fn an_inaccessible_directory_error_names_the_owner() {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o000)).unwrap();
     let mut command = Command::new(&Programs::for_tests().server);
@@ -58,7 +58,7 @@ fn small_disk() -> Option<(tempfile::TempDir, SmallDisk)> {
 }
 
 #[test]
-fn a_directory_on_a_read_only_disk_is_named_with_what_to_check() {
+fn a_read_only_disk_is_named_with_checks() {
     let Some((dir, disk)) = small_disk() else { return };
     let (data, fresh) = (dir.path().join("data"), dir.path().join("fresh"));
     assert!(Server::start(Programs::for_tests(), &data).unwrap().stop().unwrap().success());
@@ -71,7 +71,7 @@ fn a_directory_on_a_read_only_disk_is_named_with_what_to_check() {
 }
 
 #[test]
-fn a_start_on_a_full_disk_says_so_and_goes_on_when_there_is_room() {
+fn a_full_disk_fails_the_start_until_freed() {
     let Some((dir, _disk)) = small_disk() else { return };
     let (data, ballast) = (dir.path().join("data"), dir.path().join("ballast"));
     assert!(Server::start(Programs::for_tests(), &data).unwrap().stop().unwrap().success());
@@ -88,7 +88,7 @@ fn a_start_on_a_full_disk_says_so_and_goes_on_when_there_is_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_stops_writing_and_nothing_else_and_heals_by_itself() {
+async fn a_full_disk_stops_only_writes_and_recovers() {
     let Some((dir, _disk)) = small_disk() else { return };
     let server = Server::start(Programs::for_tests(), &dir.path().join("data")).unwrap();
     let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();

@@ -50,7 +50,7 @@ fn agent(server: &str, dir: &Path) -> Agent {
 }
 
 #[test]
-fn a_server_in_plain_text_is_found_and_the_usual_slips_around_it_are_named() {
+fn doctor_names_common_configuration_mistakes() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(Programs::for_tests(), &dir.path().join("data")).unwrap();
     let good = Found::at(&agent(&server.url(), dir.path()), &[]);

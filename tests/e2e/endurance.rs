@@ -10,21 +10,21 @@ use plimsoll_tests::{
 use crate::tools::has_python;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_sample_is_there_once_however_often_the_server_is_killed() {
+async fn samples_arrive_exactly_once_across_server_kills() {
     let kills = Kills { rounds: 5, agents: 20, work: 8000, seed: 7 };
     let killed = kills.run(Programs::for_tests()).await.unwrap();
     assert!(killed.checked >= killed.attempts && killed.attempts > 0, "{killed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_sample_is_there_once_and_no_build_fails_however_often_the_database_crashes() {
+async fn samples_arrive_exactly_once_across_database_crashes() {
     let crashes = DatabaseCrashes { rounds: 6, agents: 20, work: 8000, seed: 7 };
     let Some(killed) = crashes.run(Programs::for_tests()).await.unwrap() else { return };
     assert!(killed.checked >= killed.attempts && killed.attempts > 0, "{killed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_sample_is_there_once_while_servers_over_one_database_take_over_from_each_other() {
+async fn samples_arrive_exactly_once_across_database_takeovers() {
     let frozen_for = Duration::from_secs(10);
     let takeovers =
         Takeovers { servers: 3, kills: 2, freezes: 2, frozen_for, agents: 20, work: 8000, seed: 7 };
@@ -54,13 +54,13 @@ async fn memory_and_disk_stay_bounded_under_mixed_load() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_endless_attempt_and_many_idle_ones_are_taken_up_after_a_kill_and_harm_no_other() {
+async fn endless_and_idle_attempts_survive_a_kill() {
     let cost = Much { samples: 20_000, idle: 1500 }.run(Programs::for_tests()).await.unwrap();
     println!("{cost}");
 }
 
 #[test]
-fn each_ticket_upstream_is_in_use_or_closed_however_often_either_server_is_killed() {
+fn upstream_tickets_never_leak_across_kills() {
     if !has_python() {
         return;
     }

@@ -63,7 +63,7 @@ async fn is_deterministic_everywhere(server: &Server, agent: &Agent) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failure_that_its_log_explains_stays_explained_when_it_is_asked_about_without_a_log() {
+async fn a_failure_explained_by_its_log_stays_explained() {
     let (dir, server) = Server::fresh(&[]).unwrap();
     let work = tempfile::tempdir().unwrap();
     let script = work.path().join("fail.sh");
@@ -83,7 +83,7 @@ async fn a_failure_that_its_log_explains_stays_explained_when_it_is_asked_about_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn evidence_of_one_caller_counts_in_the_questions_of_all_others() {
+async fn evidence_of_one_caller_counts_for_all() {
     let (dir, server) = Server::fresh(&[]).unwrap();
     failed(&server, "a").await;
     let unknown = ask(&server, about("a")).await;

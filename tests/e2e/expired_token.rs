@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::foreign_facts::GRANTS;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_build_goes_on_without_loss_when_its_token_expires_and_a_new_one_is_in_the_file() {
+async fn a_renewed_token_file_avoids_sample_loss() {
     let issuer = Issuer::start().unwrap();
     let access = AccessFile::default().issuer(&issuer.url, GRANTS);
     let site = Site::start_with(&[("--access-file", access.text())], &[]).unwrap();

@@ -17,7 +17,7 @@ async fn is_served(channel: &Channel) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_flood_of_frames_ends_the_server_fills_its_memory_or_shuts_others_out() {
+async fn frame_floods_neither_crash_nor_starve_the_server() {
     let (_dir, server) = Server::fresh(&[]).unwrap();
     let good = Endpoint::new(server.url()).unwrap().connect().await.unwrap();
     for attack in Attack::ALL {
@@ -37,7 +37,7 @@ async fn no_flood_of_frames_ends_the_server_fills_its_memory_or_shuts_others_out
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_costs_more_than_it_can_mean_is_cut_on_either_port() {
+async fn abusive_connections_are_cut_on_either_port() {
     let (_dir, server) = Server::fresh(&[]).unwrap();
     let both = [server.grpc, server.http];
     // floods of PING, SETTINGS and empty DATA are for a proxy in front, and of the others each call is answered
@@ -52,7 +52,7 @@ async fn a_connection_that_costs_more_than_it_can_mean_is_cut_on_either_port() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_that_say_nothing_are_cut_and_others_are_served_meanwhile() {
+async fn silent_connections_are_cut_while_others_are_served() {
     let (_dir, server) = Server::fresh(&[]).unwrap();
     let silent: Vec<_> = (0..500).map(|_| TcpStream::connect(server.grpc).unwrap()).collect();
     is_served(&Endpoint::new(server.url()).unwrap().connect().await.unwrap()).await;
@@ -71,7 +71,7 @@ fn open_files(pid: u32) -> Vec<usize> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn probes_are_answered_when_the_server_may_open_no_more_files() {
+async fn probes_are_answered_without_free_file_descriptors() {
     let (_dir, server) = Server::fresh(&[]).unwrap();
     let mut own = open_files(server.pid());
     own.sort_unstable();

@@ -96,7 +96,7 @@ fn signed(secret: &str, key: &[u8], body: &str, ago: u64) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hook_that_is_forged_old_or_no_hook_is_refused_and_changes_nothing() {
+async fn forged_old_and_invalid_hooks_are_refused() {
     let site = Hooked::start(true).await;
     let before = site.cause().await;
     assert_ne!(before, pb::Cause::Canceled);
@@ -143,7 +143,7 @@ async fn a_hook_that_is_forged_old_or_no_hook_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_may_tell_of_one_project_tells_nothing_of_another() {
+async fn hook_tokens_are_limited_to_their_project() {
     let site = Hooked::start(false).await;
     let before = site.cause().await;
     let bearer = |token: &str| format!("{JSON}Authorization: Bearer {token}\r\n");
@@ -188,7 +188,7 @@ async fn who_may_tell_of_one_project_tells_nothing_of_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hook_moves_no_history_and_its_line_says_how() {
+async fn a_rename_hook_only_logs_the_command() {
     let site = Hooked::start(false).await;
     let moved = r#"{"event_name": "group_rename", "old_full_path": "our", "full_path": "new"}"#;
     let headers = format!("{JSON}X-Gitlab-Token: theirs\r\nX-Gitlab-Event: System Hook\r\n");

@@ -65,7 +65,7 @@ fn post(server: &Server, headers: &str, body: &str) -> (u16, String) {
 }
 
 #[test]
-fn every_spec_of_a_stock_client_gets_an_object_of_texts() {
+fn every_stock_client_spec_gets_string_variables() {
     let (_dir, server) = start(&[]);
     for spec in SPECS {
         let answer = ask(&server, spec, "");
@@ -78,7 +78,7 @@ fn every_spec_of_a_stock_client_gets_an_object_of_texts() {
 }
 
 #[test]
-fn what_the_agent_measured_is_found_under_the_spec_that_is_asked_for() {
+fn measurements_are_found_under_the_requested_spec() {
     let (dir, server) = start(&["--allocation-extras", "memory_limit,cpu_limit,build_jobs"]);
     let spack = "CI_PROJECT_PATH=spack/spack SPACK_JOB_SPEC_PKG_NAME=gcc SPACK_JOB_SPEC_PKG_VERSION=15.1.0 \
         SPACK_JOB_SPEC_COMPILER_NAME=none SPACK_JOB_SPEC_COMPILER_VERSION=none SPACK_JOB_SPEC_ARCH=linux-debian12-zen4";
@@ -104,7 +104,7 @@ fn what_the_agent_measured_is_found_under_the_spec_that_is_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_with_less_confidence_than_the_floor_is_the_defaults() {
+async fn answers_below_the_confidence_floor_use_defaults() {
     let spec = "zlib@1.3 arch=linux-debian12-zen4%gcc@12.2.0";
     let requests = async |options: &[&str]| {
         let (_dir, server) = start(options);
@@ -121,7 +121,7 @@ async fn an_answer_with_less_confidence_than_the_floor_is_the_defaults() {
 }
 
 #[test]
-fn bad_requests_get_a_status_that_is_no_success_and_the_field() {
+fn bad_requests_fail_naming_the_field() {
     let (_dir, server) = start(&[]);
     let huge = format!(
         "/v1/allocation?spec={}",

@@ -47,7 +47,7 @@ fn killed_run(address: SocketAddr) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hook_that_was_taken_outlives_a_kill_and_so_does_the_bigger_size_of_its_job() {
+async fn an_accepted_hook_and_its_size_survive_kills() {
     // it takes connections and says nothing
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = |address: SocketAddr| format!("http://{address}");

@@ -29,7 +29,7 @@ fn shown(command: &str) -> &'static str {
 }
 
 #[test]
-fn the_table_of_the_lab_builds_is_what_replay_prints() {
+fn the_lab_builds_table_is_replay_output() {
     let (after, printed) = (shown(&format!("plimsoll-server replay {LAB}")), replayed(LAB, &[]));
     assert!(rows(&printed).len() > 5, "{printed}");
     assert_eq!(rows(after), rows(&printed), "write this into the guide:\n{printed}");
@@ -41,7 +41,7 @@ fn the_table_of_the_lab_builds_is_what_replay_prints() {
 const REPEATED: &str = "tests/data/repeated_builds.csv";
 
 #[test]
-fn the_tables_of_repeated_builds_are_what_replay_prints() {
+fn the_repeated_builds_tables_are_replay_output() {
     let options = ["--policy", "max-seen,krr,plimsoll", "--match-failures", "2%"];
     let mut after = shown(&format!("plimsoll-server replay {REPEATED} {}", options.join(" ")));
     for more in [&[][..], &["--warmup", "40%"]] {

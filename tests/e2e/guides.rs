@@ -80,7 +80,7 @@ fn resolved(path: &Path) -> PathBuf {
 }
 
 #[test]
-fn every_link_leads_to_a_file_and_a_heading_in_it() {
+fn every_link_leads_to_an_existing_target() {
     let link = Regex::new(r#"\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)""#).unwrap();
     let mut dead = Vec::new();
     for guide in guides() {
@@ -105,7 +105,7 @@ fn every_link_leads_to_a_file_and_a_heading_in_it() {
 }
 
 #[test]
-fn every_guide_is_in_the_index_of_the_readme() {
+fn every_guide_is_in_the_readme_index() {
     let readme = fs::read_to_string(repository().join("README.md")).unwrap();
     assert!(readme.lines().count() <= README_LINES);
     for guide in guides() {

@@ -89,7 +89,7 @@ fn teller() -> (tempfile::TempDir, Teller) {
 const NEEDED: [&str; 3] = ["object_kind", "build_id", "build_status"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_shape_of_a_hook_is_taken_and_counted_once() {
+async fn every_hook_shape_is_counted_once() {
     let (_dir, mut teller) = teller();
     let names: Vec<String> = whole(0).as_object().unwrap().keys().cloned().collect();
     // each field missing, and each of them null
@@ -161,7 +161,7 @@ fn pipeline(jobs: u64) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hooks_that_tell_of_no_job_get_200_whatever_they_hold_and_are_counted_by_their_event() {
+async fn non_job_hooks_get_200_and_are_counted() {
     let (_dir, mut teller) = teller();
     let large = pipeline(3000);
     assert!(large.len() > 1_500_000, "{}", large.len());

@@ -63,7 +63,7 @@ fn agent(site: &Site, pid: u32, attempt: &str) -> Child {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_build_puts_where_its_counters_are_stops_no_agent_and_fills_no_memory() {
+async fn hostile_counter_files_do_not_harm_the_agent() {
     if !may_unshare() {
         eprintln!("skipped: this user may make no namespaces");
         return;

@@ -14,7 +14,7 @@ fn value_of<'t>(text: &'t str, name: &str) -> &'t str {
 }
 
 #[test]
-fn init_makes_a_server_that_speaks_tls_and_takes_its_own_tokens_alone() {
+fn init_makes_a_tls_server_requiring_its_tokens() {
     let site = tempfile::tempdir().unwrap();
     let dir = site.path().join("first try");
     let text = init(&dir).done();

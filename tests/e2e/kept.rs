@@ -40,7 +40,7 @@ fn phase(name: &str, started_ms: u64, need_peak_bytes: u64) -> pb::Phase {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_agent_says_of_an_attempt_is_shown_even_after_a_restart() {
+async fn reported_details_survive_a_restart() {
     let (dir, server) = Server::fresh(&[]).unwrap();
     let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
     let mut watch = StatsClient::connect(server.url()).await.unwrap();

@@ -49,7 +49,7 @@ fn shown_everywhere(server: &Server, agent: &Agent) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_gitlab_retried_counts_as_a_retry_in_every_view_and_after_a_restart() {
+async fn a_gitlab_retry_counts_in_every_view() {
     for late in [false, true] {
         let site = Site::start().unwrap();
         let first = async || ended(&site.server, "gitlab.example:7001", 0, 137, 1).await;

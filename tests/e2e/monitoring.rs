@@ -152,7 +152,7 @@ async fn a_real_prometheus_scrapes_the_server() {
 }
 
 #[test]
-fn the_text_format_is_for_all_but_those_who_ask_for_openmetrics_and_promtool_finds_nothing_to_mend() {
+fn the_text_format_is_the_default_for_metrics() {
     let site = server();
     let curl = "User-Agent: curl/8.5.0\r\nAccept: */*\r\n";
     let less = "Accept: application/openmetrics-text;version=1.0.0;q=0.3,text/plain;version=0.0.4;q=0.4\r\n";
@@ -175,7 +175,7 @@ fn the_text_format_is_for_all_but_those_who_ask_for_openmetrics_and_promtool_fin
 }
 
 #[test]
-fn the_rules_are_rules_that_fire_when_they_should_and_only_then() {
+fn alert_rules_fire_exactly_when_they_should() {
     if !has_prometheus() {
         return;
     }
@@ -206,7 +206,7 @@ fn every_alert_has_a_place_in_the_runbook() {
 }
 
 #[test]
-fn the_rules_of_the_operator_are_those_that_are_tested() {
+fn the_operators_rules_equal_the_tested_ones() {
     let rules = fs::read_to_string(deploy().join("prometheus/plimsoll.rules.yml")).unwrap();
     let object = fs::read_to_string(deploy().join("kubernetes/monitoring/rules.yaml")).unwrap();
     let (_, spec) = object.split_once("\nspec:\n").unwrap();

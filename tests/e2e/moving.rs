@@ -62,7 +62,7 @@ async fn answers(server: &Server) -> (pb::GetAttemptResponse, pb::Prediction) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_moves_into_a_database_and_back_and_loses_nothing() {
+async fn a_store_moves_to_a_database_and_back() {
     let Some(database) = PostgresServer::shared() else { return };
     let url = database.url(&database.new_database());
     let files = Files(tempfile::tempdir().unwrap());
@@ -114,7 +114,7 @@ async fn a_store_moves_into_a_database_and_back_and_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn history_is_imported_into_a_database_that_no_server_has_open() {
+async fn history_is_imported_into_an_unopened_database() {
     let Some(database) = PostgresServer::shared() else { return };
     let url = database.url(&database.new_database());
     let files = Files(tempfile::tempdir().unwrap());

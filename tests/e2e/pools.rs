@@ -56,7 +56,7 @@ fn in_pool(attempt: &str, pool: &str, tags: &[&str]) -> pb::Hello {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_busy_pool_is_known_through_a_kill_and_free_when_its_attempt_ends() {
+async fn a_busy_pool_stays_busy_through_a_kill() {
     let site = start();
     let server = &site.server;
     let (other, kernel) = (predict(server, "zlib").await, predict(server, "kernel").await);
@@ -86,7 +86,7 @@ async fn a_busy_pool_is_known_through_a_kill_and_free_when_its_attempt_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_file_changes_nothing_and_a_right_one_everything() {
+async fn only_a_valid_pools_file_is_loaded() {
     let Site { server, dir, .. } = start();
     let file = dir.path().join("pools-file");
     fs::write(&file, POOLS.replace("pool = \"powerful\"", "pool = \"moon\"")).unwrap();
@@ -105,7 +105,7 @@ fn rules_test(words: &[&str]) -> Answer {
 }
 
 #[test]
-fn the_file_that_comes_with_the_program_can_be_tried_out() {
+fn the_shipped_pools_file_passes_rules_test() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/pools.toml");
     let checked = rules_test(&[file]);
     assert_eq!((checked.code, checked.stderr.as_str()), (Some(0), "3 pools, 2 rules\n"));

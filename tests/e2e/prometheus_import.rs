@@ -188,7 +188,7 @@ fn requests_change_and_limits_stay(dir: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_prometheus_saw_of_a_cluster_becomes_requests_and_lowers_no_limit() {
+async fn prometheus_history_sets_requests_without_lowering_limits() {
     if !has_prometheus() {
         return;
     }

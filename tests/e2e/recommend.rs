@@ -100,7 +100,7 @@ fn row<'a>(answer: &'a pb::RecommendResponse, package: &str) -> &'a Recommendati
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_terminal_the_page_and_the_patches_say_what_the_rpc_says() {
+async fn every_recommendation_format_equals_the_rpc() {
     let site = site(&["--prices", "0.01/0", "--currency", "EUR"]).await;
     let answer = site.asked(pb::RecommendRequest::default()).await;
     let request = row(&answer, "zlib").proposed.unwrap().memory_request_bytes.unwrap();

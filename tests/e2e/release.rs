@@ -45,7 +45,7 @@ fn git(folder: &Path, words: &[&str]) -> String {
 }
 
 #[test]
-fn the_commit_comes_from_the_variable_or_from_the_clone_or_is_not_known() {
+fn the_commit_comes_from_variable_or_clone() {
     let (script, dir) = (VersionScript::compile(), tempfile::tempdir().unwrap());
     let unknown = "PLIMSOLL_VERSION=1.2.3 (commit unknown, a-b-c)\n";
     let always = "cargo:rerun-if-env-changed=PLIMSOLL_COMMIT\ncargo:rustc-env=";

@@ -25,7 +25,7 @@ fn backup(site: &TlsSite, ca: &str, token: &str, file: &str) -> Answer {
 }
 
 #[test]
-fn a_backup_from_another_machine_restores_to_a_server_with_the_same_answers() {
+fn a_remote_backup_restores_the_same_answers() {
     let site = start();
     let run = ["run", "--attempt", "a1", "--key", "package=zlib", "--key", "project=p", "--report", "none"];
     let ran = site.agent("runner-secret").call(&[&run[..], &["--", "true"]].concat());

@@ -39,7 +39,7 @@ def refused(call):
 }
 
 #[test]
-fn tickets_of_resallocs_client_go_on_after_a_kill_and_their_numbers_never_come_again() {
+fn resalloc_tickets_and_numbers_survive_a_kill() {
     if !has_python() {
         return;
     }
@@ -70,7 +70,7 @@ print(refused(lambda: p.noTicket()), refused(lambda: p.closeTicket()), refused(l
 }
 
 #[test]
-fn a_standing_machine_that_answers_is_used_again_within_its_sandbox_also_after_a_kill() {
+fn a_reachable_machine_is_reused_within_its_sandbox() {
     if !has_python() {
         return;
     }
@@ -106,7 +106,7 @@ print(p.waitTicket(p.takeTicket(["x"], "ann/p--bob")), state(3))
 }
 
 #[test]
-fn a_call_that_waits_when_the_server_is_killed_ends_with_what_its_client_repeats() {
+fn a_wait_cut_by_a_kill_is_repeated() {
     if !has_python() {
         return;
     }
@@ -130,7 +130,7 @@ except OSError: print("repeated")
 }
 
 #[test]
-fn a_ticket_that_its_client_took_without_seeing_the_answer_ends_by_itself_also_upstream() {
+fn an_unacknowledged_ticket_expires_upstream_too() {
     if !has_python() {
         return;
     }
@@ -174,7 +174,7 @@ print(upstream.openTickets(), "open upstream")
 }
 
 #[test]
-fn a_call_that_waits_takes_little_memory_and_no_thread() {
+fn a_waiting_call_takes_little_memory() {
     allow_open_files().unwrap();
     let access = AccessFile::default().token("copr", &["caller", "reader"], "");
     let files = [("--pools-file", POOLS), ("--access-file", access.text())];

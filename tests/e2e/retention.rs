@@ -16,7 +16,7 @@ async fn walked(server: &Server, what: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn old_samples_become_fewer_then_go_and_the_summary_stays() {
+async fn old_samples_are_thinned_then_dropped() {
     let (dir, server) = Server::fresh(&[]).unwrap();
     let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
     let samples: Vec<_> = (1..=200).map(noisy).collect();

@@ -74,7 +74,7 @@ impl JudgedBuild {
 }
 
 #[test]
-fn a_rebuild_of_a_source_package_has_its_key_and_its_phases_and_a_failed_check_is_not_retried() {
+fn an_rpm_rebuild_gets_key_and_phases() {
     let site = Site::start().unwrap();
     let check = "echo '1 of 12 checks differ'; false";
     let Some(package) = source_package(site.dir.path(), "sleep 0.3", check) else { return };
@@ -91,7 +91,7 @@ fn a_rebuild_of_a_source_package_has_its_key_and_its_phases_and_a_failed_check_i
 
 /// As `systemd-nspawn` does with its container: the build goes on in a scope outside of the group that was made for it.
 #[test]
-fn a_build_that_moves_to_another_cgroup_is_measured_there() {
+fn a_build_moved_to_another_cgroup_is_measured() {
     let site = Site::start().unwrap();
     let memory = Path::new("/sys/fs/cgroup/memory");
     let (mount, field) =

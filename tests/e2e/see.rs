@@ -69,7 +69,7 @@ fn refused(site: &Site, words: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn statistics_of_the_last_week_are_shown_by_group_and_over_time() {
+async fn weekly_statistics_are_shown_by_group_and_time() {
     let site = some_attempts().await;
     let text = output_of(&site, "stats --since 7d --by package");
     let hostile = r"<script>alert(1)</script>\u{202e}包";
@@ -80,7 +80,7 @@ async fn statistics_of_the_last_week_are_shown_by_group_and_over_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn attempts_are_listed_in_the_order_that_was_asked_for_page_by_page() {
+async fn attempts_are_listed_in_order_page_by_page() {
     let site = some_attempts().await;
     let ids = |words: &[&str]| {
         let json = site.agent.json(&[&["attempts"], words].concat());
@@ -105,7 +105,7 @@ async fn attempts_are_listed_in_the_order_that_was_asked_for_page_by_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_attempt_is_shown_with_its_series_and_the_verdict_on_it() {
+async fn an_attempt_shows_its_series_and_verdict() {
     let site = some_attempts().await;
     let ask = pb::ShouldRetryRequest {
         attempt: "a3".to_owned(),
@@ -124,7 +124,7 @@ async fn one_attempt_is_shown_with_its_series_and_the_verdict_on_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_of_a_named_host_is_found_by_the_number_of_its_job() {
+async fn a_job_number_finds_its_attempt() {
     let site = Site::start().unwrap();
     ended(&site, "git.example:201", "zlib", 3, 0).await;
     ended(&site, "git.example:1201", "zlib", 3, 0).await;
@@ -154,7 +154,7 @@ impl Drop for Kept {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_runs_is_shown_line_by_line_where_there_is_no_terminal() {
+async fn without_a_terminal_watch_prints_json_lines() {
     let site = Site::start().unwrap();
     let mut stream = Sender::connect(&site.server.url()).await.unwrap();
     stream.exchange(opening("a1", "zlib")).await.unwrap();

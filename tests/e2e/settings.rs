@@ -5,7 +5,7 @@ use std::fs;
 use plimsoll_tests::{Answer, Server, assert_has};
 
 #[test]
-fn a_missing_file_and_a_taken_port_are_named() {
+fn missing_files_and_taken_ports_are_named() {
     let answer = Server::call(&["--config", "/nonexistent/plimsoll.toml"]);
     assert_eq!(answer.code, Some(64));
     assert_has(&answer.stderr, ["/nonexistent/plimsoll.toml: cannot be read"]);
@@ -18,7 +18,7 @@ fn a_missing_file_and_a_taken_port_are_named() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_mistake() {
+fn a_closed_output_pipe_is_no_error() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("history.csv");
     fs::write(&file, "package,wall_ms,peak_bytes\nzlib,1000,104857600\n").unwrap();
@@ -32,7 +32,7 @@ fn a_reader_that_has_seen_enough_is_no_mistake() {
 }
 
 #[test]
-fn a_log_that_is_a_file_has_no_colours() {
+fn a_log_file_has_no_colours() {
     let dir = tempfile::tempdir().unwrap();
     let log = fs::File::create(dir.path().join("log")).unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -17,7 +17,7 @@ fn withheld(server: &Server, kind: &str) -> bool {
 }
 
 #[test]
-fn the_command_line_shows_a_prediction_and_gives_a_shell_nothing_to_act_on() {
+fn shadow_predictions_give_shells_no_variables() {
     let site = start();
     let ask = |stack: &str, format: &str| {
         let stack = format!("stack={stack}");
@@ -47,7 +47,7 @@ fn the_command_line_shows_a_prediction_and_gives_a_shell_nothing_to_act_on() {
 }
 
 #[test]
-fn stock_spack_is_sent_no_variables_but_for_a_stack_that_is_in_force() {
+fn spack_gets_variables_only_for_active_stacks() {
     let site = start();
     let ask = |header: &str| {
         let path = "/v1/allocation?spec=zlib@1.3.1%20arch=linux-debian12-x86_64_v3%25gcc@12.2.0";
@@ -63,7 +63,7 @@ fn stock_spack_is_sent_no_variables_but_for_a_stack_that_is_in_force() {
 }
 
 #[tokio::test]
-async fn every_answer_that_holds_a_prediction_says_that_it_is_not_in_force() {
+async fn every_prediction_answer_marks_shadow_mode() {
     let site = start();
     let mut client = PredictorClient::connect(site.server.url()).await.unwrap();
     for (stack, shadow) in [("e4s", true), ("in-force", false)] {

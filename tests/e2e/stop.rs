@@ -14,7 +14,7 @@ use plimsoll_tests::{Programs, Sender, Server, batch, hello};
 use tonic::Code;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn streams_are_asked_to_come_back_and_find_everything_again() {
+async fn stopping_servers_ask_streams_to_reconnect() {
     let (dir, server) = Server::fresh(&[]).unwrap();
     let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
     assert_eq!(stream.exchange(batch("a", 1, 2)).await.unwrap(), 2);
@@ -38,7 +38,7 @@ fn catches_sigterm(pid: u32) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_opening_its_store_can_be_stopped() {
+async fn a_server_opening_its_store_can_be_stopped() {
     let dir = tempfile::tempdir().unwrap();
     // a marker that never answers: opening it waits for a writer
     mkfifo(&dir.path().join("plimsoll.json"), Mode::S_IRWXU).unwrap();

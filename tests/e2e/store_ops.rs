@@ -20,7 +20,7 @@ async fn end_one(server: &Server, attempt: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_of_a_serving_server_restores_what_was_acknowledged_before_it() {
+async fn a_live_backup_restores_acknowledged_data() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let server = Server::start(Programs::for_tests(), &data).unwrap();
@@ -49,7 +49,7 @@ async fn a_backup_of_a_serving_server_restores_what_was_acknowledged_before_it()
 }
 
 #[test]
-fn a_backup_of_another_server_is_refused_and_nothing_is_left_of_it() {
+fn a_backup_of_another_server_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let (data, other) = (dir.path().join("data"), dir.path().join("other"));
     let _running = Server::start(Programs::for_tests(), &data).unwrap();
@@ -62,7 +62,7 @@ fn a_backup_of_another_server_is_refused_and_nothing_is_left_of_it() {
 }
 
 #[test]
-fn an_import_says_by_its_exit_status_that_rows_were_refused() {
+fn refused_import_rows_set_the_exit_status() {
     let dir = tempfile::tempdir().unwrap();
     let (data, file) = (dir.path().join("data"), dir.path().join("rows.csv"));
     let good = "zlib,1000,1000000\n";

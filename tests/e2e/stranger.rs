@@ -59,7 +59,7 @@ fn key() -> pb::Key {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stranger_gets_sizes_and_leaves_no_verdict_behind_however_often_he_asks() {
+async fn an_untrusted_caller_leaves_no_verdict() {
     let site = Strange::start().await;
     let asked = pb::PredictRequest { key: Some(key()), ..Default::default() };
     assert!(PredictorClient::new(site.channel.clone()).predict(asked).await.is_ok());
@@ -75,7 +75,7 @@ async fn a_stranger_gets_sizes_and_leaves_no_verdict_behind_however_often_he_ask
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stranger_learns_the_name_of_no_attempt_by_any_question() {
+async fn an_untrusted_caller_learns_no_attempt_name() {
     let site = Strange::start().await;
     let mut stream = Sender::open_as(site.channel.clone(), RUNNER).await.unwrap();
     for attempt in ["ci.example:8", "ci.example:9"] {

@@ -100,7 +100,7 @@ impl Tenants {
 }
 
 #[test]
-fn no_caller_sees_another_project_or_what_is_private_anywhere() {
+fn no_caller_sees_foreign_or_private_data() {
     let site = Tenants::start();
     for (question, answer) in site.everything("other-secret") {
         assert!(!answer.contains(MARK), "a reader of another project: {question}\n{answer}");
@@ -125,7 +125,7 @@ fn no_caller_sees_another_project_or_what_is_private_anywhere() {
 }
 
 #[test]
-fn a_key_without_a_project_names_none_to_a_caller_that_may_not_read() {
+fn hints_name_projects_only_to_permitted_callers() {
     let site = Tenants::start();
     let asked = |token| site.0.agent_as(token).call(&["predict", "--key", "package=zlib"]);
     let runner = asked("runner-secret");

@@ -51,7 +51,7 @@ fn in_place_of(attempt: &str, ticket: &str) -> pb::Hello {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ticket_is_granted_once_through_kills_and_free_when_its_attempt_ends() {
+async fn a_ticket_is_granted_once_through_kills() {
     let site = Placing::new();
     for name in ["a", "b", "c", "d"] {
         let wanted = if name < "c" { State::Granted } else { State::Queued };
@@ -92,7 +92,7 @@ async fn a_ticket_is_granted_once_through_kills_and_free_when_its_attempt_ends()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_runs_without_a_ticket_takes_a_place_and_no_ticket_is_granted_it_also_after_a_kill() {
+async fn builds_without_tickets_occupy_places_across_kills() {
     let site = Placing::new();
     let free = |attempt: &str| pb::Hello { pool: "big".into(), ..hello(attempt, "zlib") };
     let mut stream = Sender::connect(&site.0.server.url()).await.unwrap();
@@ -113,7 +113,7 @@ async fn who_runs_without_a_ticket_takes_a_place_and_no_ticket_is_granted_it_als
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_build_that_is_tried_again_in_its_place_holds_its_ticket_until_the_last_try_has_ended() {
+async fn in_place_retries_keep_their_ticket() {
     let site = Placing::new();
     for name in ["a", "b", "c"] {
         site.open(name, "o").await;

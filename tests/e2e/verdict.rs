@@ -52,7 +52,7 @@ fn recorded_failures_are_judged_without_a_server() {
 
 /// The opening of an attempt of a package at a commit.
 #[test]
-fn the_budget_and_the_price_of_a_retry_are_shown_without_a_server() {
+fn retry_budget_and_cost_need_no_server() {
     let killed = "{\"id\":\"k\",\"exit\":2,\"oom_kill\":1,\"mem_limit\":104857600,\"peak_rss\":99614720,\"wall_s\":60}\n";
     let refused =
         "{\"failure_reason\":\"api_failure\",\"mem_limit\":104857600,\"peak_rss\":9961472,\"wall_s\":60}\n";
@@ -85,7 +85,7 @@ async fn ask(server: &Server, attempt: &str, log: &str) -> Result<pb::Verdict, S
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_failure_at_the_same_commit_ends_it_also_after_a_restart() {
+async fn a_repeated_failure_at_one_commit_stops_retries() {
     let (dir, server) = Server::fresh(&[]).unwrap();
     for attempt in ["1", "2"] {
         failed(&server, attempt, "").await;

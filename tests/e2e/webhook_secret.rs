@@ -8,7 +8,7 @@ const OLDER: &str = "fedcba9876543210";
 const ACCESS: &str = "[anonymous]\nroles = [\"agent\", \"caller\", \"reader\"]\n";
 
 #[tokio::test]
-async fn only_who_knows_the_secret_in_the_path_is_answered_and_the_log_does_not_know_it() {
+async fn only_the_path_secret_admits_callers() {
     let secrets = format!("{SECRET}\n{OLDER}\n");
     let files = [("--access-file", ACCESS), ("--admit-secret-file", &secrets)];
     let options = ["--admit-mode", "on", "--log", "debug", "--admit-max-memory", "24GiB"];
@@ -33,7 +33,7 @@ async fn only_who_knows_the_secret_in_the_path_is_answered_and_the_log_does_not_
 }
 
 #[tokio::test]
-async fn an_annotation_goes_as_far_as_the_operator_allows_and_no_further() {
+async fn annotations_cannot_exceed_the_operators_maximum() {
     let webhook = start(&["--admit-mode", "on", "--admit-max-memory", "24GiB"]);
     let mut own = pod();
     for name in ["plimsoll/memory-request", "plimsoll/memory-limit"] {

@@ -62,7 +62,7 @@ impl Archive {
 }
 
 #[test]
-fn an_archive_has_each_directory_once_and_before_its_files() {
+fn an_archive_lists_each_directory_once_before_files() {
     let mut archive = Archive::default();
     archive.program("/lib/x/one", b"12345");
     archive.program("/lib/x/two", b"");

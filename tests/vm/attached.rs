@@ -35,18 +35,18 @@ fn a_group_is_followed_until_it_is_empty() {
 }
 
 #[test]
-fn a_pod_is_found_by_both_kinds_of_names() {
+fn pods_are_found_by_both_name_formats() {
     followed("attach_pod_systemd", "kubepods-burstable-pod5f0e1d1c_1111", "its process ended");
     followed("attach_pod_cgroupfs", "kubepods/burstable/pod6f0e1d1c-1111", "its process ended");
 }
 
 #[test]
-fn a_sidecar_reaches_the_cgroup_of_another_container_through_its_root_folder() {
+fn a_sidecar_reads_another_containers_cgroup() {
     followed("attach_sidecar", "/root/sys/fs/cgroup", "its process ended");
 }
 
 #[test]
-fn a_kill_in_a_build_of_others_is_counted_and_has_its_origin() {
+fn a_kill_in_an_attached_build_has_origin() {
     let Some(record) = record("attach_killed") else { return };
     let summary = record.summary();
     assert_eq!((&summary["oom_kill"], &summary["oom_origin"]), (&1.into(), &"own_limit".into()), "{summary}");

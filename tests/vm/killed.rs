@@ -28,7 +28,7 @@ fn failed(name: &str, exit: u64) {
 }
 
 #[test]
-fn a_child_of_a_shell_is_killed_behind_an_ordinary_exit_code() {
+fn a_killed_child_behind_exit_2_is_found() {
     let Some(summary) = killed("killed_child", 2, 1, "own_limit") else { return };
     assert_eq!(summary["resources"]["memory_limit_bytes"], 64 * MIB, "{summary}");
     assert_eq!(summary["memory_peak_bytes"], 64 * MIB, "{summary}");
@@ -36,24 +36,24 @@ fn a_child_of_a_shell_is_killed_behind_an_ordinary_exit_code() {
 }
 
 #[test]
-fn every_kill_of_a_build_that_keeps_going_is_counted() {
+fn every_kill_of_a_continuing_build_is_counted() {
     killed("keeps_going", 2, 2, "own_limit");
 }
 
 #[test]
-fn a_grandchild_is_found_when_its_parents_translate_the_exit_code() {
+fn a_killed_grandchild_is_found_despite_translated_codes() {
     killed("killed_grandchild", 7, 1, "own_limit");
 }
 
 #[test]
-fn a_group_that_is_killed_as_one_ends_by_the_signal() {
+fn a_whole_group_kill_ends_by_signal() {
     let Some(summary) = killed("whole_group", 137, 2, "own_limit") else { return };
     assert_eq!(summary["exit_signal"], 9, "{summary}");
     assert_eq!(summary["oom_group_kill"], 1, "{summary}");
 }
 
 #[test]
-fn a_kill_in_a_group_that_the_build_made_itself_is_the_builds() {
+fn a_kill_in_a_nested_group_is_counted() {
     let Some(summary) = killed("nested_group", 3, 1, "own_limit") else { return };
     assert!(
         summary["need_peak_bytes"].as_u64().unwrap() < 40 * MIB,
@@ -63,25 +63,25 @@ fn a_kill_in_a_group_that_the_build_made_itself_is_the_builds() {
 }
 
 #[test]
-fn a_build_that_is_killed_before_its_size_was_read_needed_its_limit() {
+fn a_build_killed_at_once_needed_its_limit() {
     let Some(summary) = killed("killed_at_once", 137, 1, "own_limit") else { return };
     assert!(summary["need_peak_bytes"].as_u64().unwrap() >= 60 * MIB, "{summary}");
 }
 
 #[test]
-fn an_agent_that_shares_a_group_which_is_killed_as_one_lives_to_tell() {
+fn the_agent_survives_a_whole_group_kill() {
     let Some(summary) = killed("agent_spared", 137, 2, "own_limit") else { return };
     assert_eq!((&summary["exit_signal"], &summary["oom_group_kill"]), (&9.into(), &1.into()), "{summary}");
 }
 
 #[test]
-fn the_limit_of_a_group_above_is_in_force_and_its_kill_is_counted() {
+fn an_ancestor_limit_and_its_kill_are_recorded() {
     let Some(summary) = killed("limit_above", 2, 1, "limit_above") else { return };
     assert_eq!(summary["resources"]["memory_limit_bytes"], 64 * MIB, "{summary}");
 }
 
 #[test]
-fn a_kill_because_the_machine_is_full_is_counted_without_any_limit() {
+fn a_machine_wide_oom_kill_is_counted() {
     let Some(record) = record("whole_machine") else { return };
     let summary = record.summary();
     assert_eq!((record.number("exit"), &summary["oom_kill"]), (2, &1.into()), "{summary}");
@@ -93,7 +93,7 @@ fn a_kill_because_the_machine_is_full_is_counted_without_any_limit() {
 }
 
 #[test]
-fn an_agent_without_rights_that_is_killed_with_its_group_leaves_what_it_saw_to_the_next_one() {
+fn a_killed_agents_samples_reach_the_next_one() {
     let Some(record) = record("killed_with_agent") else { return };
     let summary = record.summary();
     assert_eq!((record.number("exit"), &summary["outcome"]), (137, &"lost".into()), "{summary}");
@@ -102,16 +102,16 @@ fn an_agent_without_rights_that_is_killed_with_its_group_leaves_what_it_saw_to_t
 }
 
 #[test]
-fn a_kill_by_hand_is_no_kill_for_memory() {
+fn a_manual_kill_is_no_oom_kill() {
     failed("killed_by_hand", 137);
 }
 
 #[test]
-fn a_kill_by_a_time_out_is_no_kill_for_memory() {
+fn a_timeout_kill_is_no_oom_kill() {
     failed("timed_out", 137);
 }
 
 #[test]
-fn a_build_that_fails_below_its_limit_failed_for_another_reason() {
+fn a_failure_below_the_limit_is_no_oom() {
     failed("compile_error", 1);
 }

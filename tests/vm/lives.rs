@@ -5,7 +5,7 @@ use crate::record::record;
 const MIB: u64 = 1 << 20;
 
 #[test]
-fn a_thousand_forks_are_counted_in_cpu_time_and_cost_no_memory() {
+fn a_thousand_forks_count_only_cpu_time() {
     let Some(record) = record("forks") else { return };
     let summary = record.summary();
     assert_eq!((record.number("exit"), &summary["source"]), (0, &"cgroup_v2".into()), "{summary}");
@@ -15,7 +15,7 @@ fn a_thousand_forks_are_counted_in_cpu_time_and_cost_no_memory() {
 }
 
 #[test]
-fn the_end_of_a_build_is_not_the_end_of_its_daemon() {
+fn a_build_ends_without_waiting_for_its_daemon() {
     let Some(record) = record("daemon") else { return };
     let summary = record.summary();
     assert_eq!((record.number("exit"), record.number("alive")), (6, 1), "{summary}");
@@ -24,7 +24,7 @@ fn the_end_of_a_build_is_not_the_end_of_its_daemon() {
 }
 
 #[test]
-fn a_build_that_ignores_sigterm_is_measured_to_its_own_end() {
+fn a_build_ignoring_sigterm_is_measured_to_completion() {
     let Some(record) = record("stubborn") else { return };
     let summary = record.summary();
     assert_eq!((record.number("exit"), &summary["exit_code"]), (5, &5.into()), "{summary}");

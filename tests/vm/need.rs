@@ -17,7 +17,7 @@ fn assert_need(name: &str, mib: u64) {
 }
 
 #[test]
-fn a_peak_of_300_ms_is_the_need_and_the_high_water_mark() {
+fn a_short_peak_is_the_need() {
     assert_need("short_peak", 200);
     let Some(record) = record("short_peak") else { return };
     let series = record.series();
@@ -37,7 +37,7 @@ fn shared_memory_is_needed_like_any_other() {
 }
 
 #[test]
-fn the_series_shows_the_steps_of_a_growing_build() {
+fn the_series_shows_growth_steps() {
     assert_need("steps", 90);
     let Some(record) = record("steps") else { return };
     let needs: Vec<u64> =
@@ -49,7 +49,7 @@ fn the_series_shows_the_steps_of_a_growing_build() {
 }
 
 #[test]
-fn sections_of_the_log_are_phases_with_a_need_of_their_own() {
+fn log_sections_become_phases_with_their_need() {
     let Some(record) = record("phases") else { return };
     let summary = record.summary();
     let phases = summary["phases"].as_array().unwrap();
@@ -68,7 +68,7 @@ fn sections_of_the_log_are_phases_with_a_need_of_their_own() {
 }
 
 #[test]
-fn a_build_that_writes_more_files_than_its_limit_needs_none_of_it() {
+fn written_files_do_not_count_as_need() {
     let Some(record) = record("files") else { return };
     let summary = record.summary();
     assert_eq!(record.number("exit"), 0, "{summary}");

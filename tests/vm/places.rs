@@ -17,12 +17,12 @@ fn assert_measured(name: &str, source: &str, limit_mib: Option<u64>) {
 }
 
 #[test]
-fn a_group_with_spaces_and_colons_in_its_name_is_found() {
+fn a_cgroup_name_with_spaces_is_found() {
     assert_measured("name_with_spaces", "cgroup_v2", Some(128));
 }
 
 #[test]
-fn without_root_in_a_delegated_group_the_agent_shares_it_and_leaves_nothing_there() {
+fn a_delegated_cgroup_is_shared_and_left_clean() {
     assert_measured("delegated", "cgroup_v2", Some(128));
     let Some(record) = record("delegated") else { return };
     assert_eq!(record.number("left"), 0, "{record:?}");
@@ -39,7 +39,7 @@ fn read_only_cgroups_are_enough_to_measure() {
 }
 
 #[test]
-fn without_cgroups_the_process_tree_is_measured_and_kills_are_unknown() {
+fn without_cgroups_processes_are_measured_and_kills_unknown() {
     assert_measured("no_cgroups", "process_tree", None);
     let Some(record) = record("no_cgroups") else { return };
     let summary = record.summary();
@@ -47,7 +47,7 @@ fn without_cgroups_the_process_tree_is_measured_and_kills_are_unknown() {
 }
 
 #[test]
-fn a_group_that_is_removed_under_the_agent_ends_the_samples_and_not_the_build() {
+fn a_removed_cgroup_ends_sampling_not_the_build() {
     let Some(record) = record("group_removed") else { return };
     let summary = record.summary();
     assert_eq!((record.number("exit"), &summary["exit_code"]), (4, &4.into()), "{summary}");

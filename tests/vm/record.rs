@@ -81,7 +81,7 @@ fn parse(text: &str) -> BTreeMap<String, Record> {
 }
 
 #[test]
-fn facts_and_answers_belong_to_the_scenario_before_them() {
+fn facts_belong_to_the_preceding_scenario() {
     let text = "noise\n@scenario one\n@fact exit 2\n@shown\n{\n\"a\": 1}\n@end\n@fact late x y\n@scenario two\n@fact empty\n@done\n";
     let records = parse(text);
     assert_eq!((records["one"].number("exit"), records["one"].fact("late")), (2, "x y"));

@@ -31,7 +31,7 @@ fn makes_no_progress(series: &[Value]) -> bool {
 }
 
 #[test]
-fn a_build_that_reads_its_files_again_and_again_fails_to_reclaim_at_a_tight_limit() {
+fn rereading_at_a_tight_limit_counts_reclaim_failures() {
     let Some(record) = record("starved") else { return };
     let summary = record.summary();
     assert_eq!((record.number("exit"), &summary["oom_kill"]), (0, &0.into()), "{summary}");
@@ -53,7 +53,7 @@ fn a_build_that_reads_its_files_again_and_again_fails_to_reclaim_at_a_tight_limi
 }
 
 #[test]
-fn a_build_that_is_throttled_gets_the_cpu_time_of_its_quota() {
+fn a_throttled_build_uses_its_cpu_quota() {
     let Some(record) = record("throttled") else { return };
     let summary = record.summary();
     assert_eq!(

@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_in_force_is_reported_and_one_that_was_only_wanted_is_not() {
+    fn the_enforced_limit_is_reported_not_the_requested() {
         let root = tempfile::tempdir().unwrap();
         let meter = Meter::prepare(&Kernel::at(root.path()), "01", Some(1 << 30));
         let asked =

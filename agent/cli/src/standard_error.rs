@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_who_does_not_read_does_not_hold_up_the_agent() {
+    fn a_stalled_reader_does_not_block_the_agent() {
         let (reader, writer) = io::pipe().unwrap();
         let text = vec![b'x'; 1 << 20];
         let unwritten = write_within(&writer, &text, Duration::from_millis(20)).unwrap_err();

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pipe_without_a_writer_does_not_hold_up_the_agent() {
+    async fn an_unwritten_ca_pipe_does_not_block() {
         let dir = tempfile::TempDir::new().unwrap();
         let path = dir.path().join("pipe");
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_text_to_another_machine_is_read_by_others() {
+    fn plain_text_to_remote_hosts_is_insecure() {
         for safe in
             ["http://localhost:1", "127.0.0.1:1", "http://[::1]:1", "https://host", "HTTP://127.9.9.9"]
         {

@@ -226,14 +226,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_has_the_port_of_its_scheme_and_an_ipv6_host_without_brackets() {
+    async fn addresses_default_to_their_schemes_port() {
         let plain = address("http://[::1]").await;
         assert_eq!((plain.host.as_str(), plain.port, plain.is_tls), ("::1", 80, false));
         assert_eq!((address("https://ci").await.port, address("ci:7410").await.port), (443, 7410));
     }
 
     #[tokio::test]
-    async fn a_port_without_a_program_differs_from_one_without_tls() {
+    async fn a_closed_port_differs_from_missing_tls() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = listener.local_addr().unwrap();
         let server = address(&format!("https://{peer}")).await;
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_spool_is_tried_and_left_as_it_was() {
+    async fn checking_a_spool_leaves_it_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("spool");
         std::fs::create_dir(&path).unwrap();

@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn the_corpus_holds_a_file_as_agents_write_it() {
+    fn the_corpus_matches_what_agents_write() {
         let corpus =
             std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fuzz/corpus/spool/left");
         super::spool(&left());

@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_oversized_answer_names_the_address_and_ends_with_3() {
+    async fn an_oversized_answer_names_address_and_exits_3() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = format!("http://{}", listener.local_addr().unwrap());
         let serving = Server::builder()
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_too_large_is_no_mistake_in_the_question() {
+    fn an_oversized_answer_is_no_question_error() {
         let too_large = |limit: usize| {
             let text = format!(
                 "Error, decoded message length too large: found 999999999 bytes, the limit is: {limit} bytes"

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_without_a_port_and_a_missing_token_lead_on() {
+    fn missing_ports_and_tokens_are_suggested() {
         assert_eq!(no_server("http://ci:7410", "x"), "no server at http://ci:7410 (x)");
         assert!(no_server("http://ci", "x").ends_with("for gRPC is 7410 if grpc_listen was not set"));
         assert!(

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_renewed_file_is_read_again_and_a_token_is_never_shown() {
+    async fn renewed_tokens_are_reread_and_never_shown() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
         let token = Token::File(path.clone());
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pipe_without_a_writer_does_not_hold_up_the_agent() {
+    async fn an_unwritten_token_pipe_does_not_block() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pipe");
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_absent_file_is_none_and_other_errors_name_the_path() {
+    fn absent_files_are_none_and_errors_name_paths() {
         let dir = tempfile::tempdir().unwrap();
         let kernel = Kernel::at(dir.path());
         assert!(read(&kernel.path("/proc/1/cgroup")).unwrap().is_none());
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_build_lays_over_a_file_neither_holds_up_nor_fills_the_agent() {
+    fn pipes_and_endless_or_oversized_files_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let (pipe, endless, long) =
             (dir.path().join("pipe"), dir.path().join("zero"), dir.path().join("long"));
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_longer_than_the_buffer_is_read_whole() {
+    fn a_text_exceeding_the_buffer_is_read_whole() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("long");
         std::fs::write(&path, "x".repeat(BUFFER_BYTES * 3)).unwrap();

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_of_a_certificate_is_read_in_both_forms_and_nothing_else_is_one() {
+    fn both_certificate_time_formats_are_parsed() {
         assert_eq!(parse_time(UTC_TIME, "700101000001Z"), Some(1));
         assert_eq!(parse_time(GENERALIZED_TIME, "20300302010101Z"), parse_time(UTC_TIME, "300302010101Z"));
         assert_eq!([parse_time(UTC_TIME, "7001"), parse_time(0x02, "700101000001Z")], [None, None]);

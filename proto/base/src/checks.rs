@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_the_same_words_as_text_and_as_json() {
+    fn text_and_json_checks_use_equal_wording() {
         let lines = [
             CheckLine::ok("clock", "as the server's"),
             CheckLine::warn("spool", "full"),

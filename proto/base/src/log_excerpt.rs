@@ -218,6 +218,13 @@ pub fn of(log: &[u8], most: usize) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    #![expect(
+        clippy::string_slice,
+        clippy::format_collect,
+        clippy::large_stack_arrays,
+        reason = "logs of a test are ASCII and short-lived"
+    )]
+
     use super::*;
 
     const MOST: usize = 64 << 10;
@@ -227,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_log_stays_as_it_is_and_a_long_one_keeps_its_errors_and_its_end() {
+    fn long_logs_keep_errors_and_tail() {
         let short = "error: no\n".repeat(MOST / 10);
         assert_eq!(text(&short), format!("\n{short}"), "its first line is not dropped");
         assert_eq!(text(&short[..30_000]), short[..30_000]);
@@ -243,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_and_utf_16_hide_no_error_and_no_part_of_a_long_line_is_kept() {
+    fn colours_and_utf_16_do_not_hide_errors() {
         let wide: String = "x: error: wide\n".chars().flat_map(|letter| [letter, '\0']).collect();
         for line in
             ["a.c:1:2: \x1b[01;31m\x1b[Kerror: \x1b[m\x1b[Kno\n", "\x1b[31merror[E0308]\x1b[0m: x\n", &wide]
@@ -258,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_errors_and_those_next_to_the_end_are_kept_when_there_are_too_many() {
+    fn the_first_and_last_errors_are_kept() {
         let log: String = (0..20_000).map(|n| format!("error: number {n}\n")).collect();
         let kept = text(&log);
         let (lines, end) = kept.split_once(END_MARK).unwrap();
@@ -284,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_and_endless_lines_change_nothing_and_take_no_memory() {
+    fn chunked_and_endless_lines_use_bounded_memory() {
         let log =
             format!("error: here\n{}\nfatal: there\n{}", "x".repeat(900_000), "building\n".repeat(9_000));
         for piece in [1, 7, 4096, log.len()] {
@@ -298,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_of_500_mb_and_nul_bytes_take_no_memory_and_hide_no_error() {
+    fn half_a_gigabyte_line_uses_bounded_memory() {
         let mut excerpt = LogExcerpt::new(MOST, 0);
         excerpt.push(b"error: before\n");
         for _ in 0..250 {

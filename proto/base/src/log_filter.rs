@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_names_the_program_names_its_crates_and_what_names_one_of_them_wins() {
+    fn a_program_filter_applies_to_its_crates() {
         for (written, used) in [
             ("info", "info"),
             (

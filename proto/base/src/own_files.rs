@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_is_not_written_through_a_link_at_its_first_name() {
+    fn replacing_a_file_ignores_links_at_its_draft() {
         for (kind, link) in KINDS {
             let dir = tempfile::tempdir().unwrap();
             let (other, path, new) =
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_a_single_name_is_opened_as_it_is() {
+    fn a_file_without_links_is_opened_privately() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ours");
         assert_eq!(open(&path).unwrap_err().kind(), io::ErrorKind::NotFound);

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn no_memory_is_written_as_0_and_a_number_without_its_unit_is_no_memory() {
+    fn zero_memory_is_valid_and_bare_numbers_refused() {
         for text in ["0", "0Mi", "000m", "0.0"] {
             assert_eq!(memory_or_zero(text), Ok(0), "{text}");
         }

@@ -141,6 +141,8 @@ fn ends_in_zeros(packed: &mut impl BufRead) -> io::Result<bool> {
 
 #[cfg(all(test, feature = "unpack"))]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "packing into memory does not fail")]
+
     use std::io::Write as _;
 
     use super::*;
@@ -153,12 +155,12 @@ mod tests {
     }
 
     fn all_of(parts: &[&[u8]]) -> io::Result<String> {
-        let packed = BufReader::with_capacity(7, io::Cursor::new(parts.concat()));
+        let packed = BufReader::with_capacity(7, Cursor::new(parts.concat()));
         io::read_to_string(GzipMembers::new(packed))
     }
 
     #[test]
-    fn members_are_read_one_behind_the_other_and_zeros_behind_them_are_no_damage() {
+    fn gzip_members_concatenate_and_ignore_zero_padding() {
         let (one, two) = (packed("one "), packed("two"));
         let zeros = [0; 1000];
         assert_eq!(all_of(&[&one]).unwrap(), "one ");

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_verdict_on_what_succeeded_is_known_by_being_sure_of_no_cause() {
+    fn a_verdict_on_success_is_recognized() {
         let of = |cause: Cause, confidence| {
             is_of_success(&Verdict {
                 action: Action::No.into(),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_of_a_newer_server_is_shown_as_it_is() {
+    fn an_unknown_source_is_shown_unchanged() {
         assert_eq!(["log", "ci", "moon"].map(source_in_words), ["log", "CI system", "moon"]);
     }
 }

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_of_what_was_not_measured_are_null_and_say_how_many_are_left_out() {
+    fn unmeasured_sums_are_null_with_their_count() {
         let imported = StatsTotals {
             attempts: 3,
             memory_not_measured: 3,
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_has_its_names_words_and_null_for_the_unknown() {
+    fn json_uses_wire_names_and_null_for_unknown() {
         let labels = [("b".to_owned(), "<script>".to_owned()), ("a".to_owned(), String::new())];
         let summary = Summary {
             key: Some(Key { r#ref: "main".into(), labels: labels.into(), ..Key::default() }),

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_curve_reaches_the_need_that_a_kill_proves() {
+    fn the_series_reaches_the_need_a_kill_proves() {
         let mut series = [sample(100, 40, 10), sample(200, 87, 20), sample(300, 60, 30)];
         series[2].oom_kill = Some(1);
         let summary = Summary { need_peak_bytes: Some(114 << 20), ..Summary::default() };
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_need_of_a_row_is_not_above_its_memory_with_page_cache() {
+    fn a_rows_highest_need_bounds_its_memory() {
         let row = Sample { need_max_bytes: Some(9 << 20), ..sample(1000, 5, 1) };
         let drawn = points(&[row], &Summary::default());
         assert_eq!((drawn[0].need, drawn[0].memory), (9 << 20, 9 << 20));

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_moves_hides_or_turns_text_is_shown() {
+    fn control_and_bidi_characters_are_escaped() {
         assert_eq!(escaped_line("a\u{1b}[2Jb\r\nc\u{9b}d"), "a\\u{1b}[2Jb  c\\u{9b}d");
         assert_eq!(escaped_line("gpj\u{202e}.exe\u{2066}\u{feff}"), "gpj\\u{202e}.exe\\u{2066}\\u{feff}");
         assert_eq!(escaped_line("ünïcödé 包"), "ünïcödé 包");

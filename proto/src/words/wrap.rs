@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_line_goes_on_below_its_last_column() {
+    fn a_wrapped_line_continues_below_its_last_column() {
         let text = "\
 memory limit   5.13 GiB     covers 99 % of similar builds, with 685 MiB more for file pages (4 attempts)
   + log       compile-error: /builds/hdf5/src/H5Zszip.c:24:10: fatal error: szlib.h: No such file
@@ -114,7 +114,7 @@ short
     }
 
     #[test]
-    fn a_word_stays_whole_and_colours_take_no_room() {
+    fn words_stay_whole_and_colours_have_no_width() {
         let path = "/a/path/that/is/longer/than/the/line";
         assert_eq!(wrapped(&format!("see {path} there"), 20), format!("see\n  {path}\n  there"));
         let red = "\u{1b}[31mfailed\u{1b}[0m, because it had";
@@ -124,7 +124,7 @@ short
     }
 
     #[test]
-    fn a_column_far_to_the_right_leaves_room_beside_it() {
+    fn a_far_right_column_still_leaves_room() {
         let row = format!("name      value{:50}b c d e f g h i j k l m n o p q r s t u", "");
         let wrapped = wrapped(&row, 80);
         assert_eq!(wrapped.lines().nth(1), Some("          j k l m n o p q r s t u"), "{wrapped}");
@@ -132,7 +132,7 @@ short
 
     proptest! {
         #[test]
-        fn no_line_is_too_wide_unless_a_word_is_and_nothing_is_lost(text in "([a-z]{1,9} {1,3}){0,30}[a-z]{0,9}\n?", columns in 60_usize..120) {
+        fn wrapping_respects_the_width_and_loses_nothing(text in "([a-z]{1,9} {1,3}){0,30}[a-z]{0,9}\n?", columns in 60_usize..120) {
             let wrapped = wrapped(&text, columns);
             prop_assert!(wrapped.lines().all(|line| cell_width(line.trim_end()) <= columns), "{wrapped}");
             let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();

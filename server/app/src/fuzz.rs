@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_target_has_a_name_of_its_own_and_takes_nothing_and_noise() {
+    fn targets_have_unique_names_and_accept_noise() {
         let noise: Vec<u8> = (0..=255).cycle().take(5000).collect();
         let mut names = Vec::new();
         for target in targets() {

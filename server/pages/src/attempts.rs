@@ -191,13 +191,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_attempt_shows_the_line_that_it_is_known_by() {
+    fn a_failed_attempt_shows_its_failure_line() {
         let failed = Summary { failure_line: "x.c: <b> error".to_owned(), ..Summary::default() };
         assert!(row(&failed, &ReaderChoice::default())[2].0.contains("x.c: &lt;b&gt; error"));
     }
 
     #[test]
-    fn a_need_that_was_measured_by_processes_says_so() {
+    fn a_need_measured_by_processes_is_labelled() {
         let need = Some(1 << 30);
         let measured =
             |source: Source| Summary { need_peak_bytes: need, source: source.into(), ..Summary::default() };
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_chosen_is_marked_however_it_is_written() {
+    fn selected_filters_are_marked_in_any_spelling() {
         let pairs = [("outcome", "failed"), ("cause", "tool-oom"), ("order", "waste")];
         let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         let chosen = filter_form(&Fields::new(pairs), &ReaderChoice::default()).into_string();

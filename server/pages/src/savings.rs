@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_says_what_the_message_says_and_why_nothing_is_proposed() {
+    fn the_savings_page_matches_the_api_message() {
         let sizes = |gib: u64| RequestedSizes { memory_request_bytes: Some(gib << 30), ..Default::default() };
         let row = Recommendation {
             package: "zlib".into(),

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_that_is_in_force_is_shown_once_and_names_are_marked() {
+    fn a_default_in_force_is_shown_once() {
         assert_eq!(row("1day", "Age of `x` [default: 1day]"), "Age of <code>x</code>.");
         assert_eq!(row("2days", "Age [default: 1day]"), "Age. Default: 1day.");
         assert_eq!(row("", "Age. [default: never]"), "Age. Default: never.");

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_says_how_rows_are_sorted_and_turns_it_round() {
+    fn table_heads_show_and_toggle_the_sort_order() {
         let link = |by: &str, order: &str| format!("/x?sort={by}&order={order}");
         let sort = Sort::of("waste", "", "waste");
         let head = |name, by| Head::sorting(name, by, sort, link).draw().into_string();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn each_cell_names_its_column_and_the_first_its_row() {
+    fn cells_name_their_column_and_row() {
         let rows = [["zlib", "5", "why"].map(|text| html! { (text) })];
         let text = table("T", ["Package", "#Attempts", "¶Note"], rows).into_string();
         let row = "<tr><th scope=\"row\">zlib</th><td class=\"n\" data-name=\"Attempts\">5</td>\

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_with_slashes_and_percent_signs_stay_one_part_of_a_path() {
+    fn slashes_and_percent_signs_are_escaped_in_paths() {
         let view = ReaderChoice::default();
         assert_eq!(view.attempt("gitlab.com:1/2%2F"), "/attempts/gitlab.com%3A1%2F2%252F");
         assert_eq!(view.package("a/../b"), "/packages/a%2F..%2Fb");
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_month_before_the_first_clock_is_the_beginning() {
+    fn a_range_before_the_epoch_starts_at_zero() {
         let early = ReaderChoice { now_unix_ms: 5, ..ReaderChoice::default() };
         assert_eq!(early.filter().from_unix_ms, Some(0));
         assert_eq!(early.with(TimeRange::All).filter().from_unix_ms, None);

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thinned_block_keeps_the_peaks_and_the_last_counters_of_each_row() {
+    fn downsampled_blocks_keep_peaks_and_last_counters() {
         let mixed = |n: u64| (n ^ n >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let need =
             |n: u64| Bytes(((mixed(mixed(n.wrapping_mul(0x9e37_79b9_7f4a_7c15))) >> 50) << 12) + n % 5);

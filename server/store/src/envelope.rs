@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_ten_kilobytes_comes_back_from_its_parts() {
+    fn a_ten_kilobyte_record_is_rejoined_from_parts() {
         let text = "x".repeat(10 * 1024);
         let mut parts = entries(b"sa\0", &text);
         assert_eq!(parts.len(), 3);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_left_over_from_a_longer_record_are_skipped() {
+    fn leftover_parts_of_longer_records_are_skipped() {
         let long = entries(b"sa\0", &"x".repeat(10 * 1024));
         let mut parts = entries(b"sa\0", "short");
         parts.extend_from_slice(&long[1..]);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_of_one_record_is_found_and_stays_with_it() {
+    fn damage_is_found_and_limited_to_its_record() {
         let mut parts = entries(b"sa\0", &"x".repeat(10 * 1024));
         parts[1].value.value[100] ^= 4;
         parts.extend(entries(b"sb\0", "short"));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_beyond_all_parts_is_refused_by_name() {
+    fn an_oversized_record_is_refused_with_its_key() {
         let error = put(&mut Batch::default(), b"sa\0", &"x".repeat(MAX_RECORD)).unwrap_err();
         assert!(error.to_string().contains("sa\\x00"), "{error}");
     }

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_ticks_late_is_the_interval_and_how_late() {
+    fn late_ticks_are_stored_as_interval_plus_lateness() {
         let late = [30, 0, 8, 1, 0, 12, 4].repeat(5);
         let times: Vec<u64> = (1..).zip(&late).map(|(n, late)| n * 1000 + late).collect();
         let grid = Grid::of(&times);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_and_a_faster_beginning_are_skipped_ticks() {
+    fn gaps_and_a_faster_start_become_skipped_ticks() {
         let times = [50, 100, 150, 1000, 2000, 3000, 9000, 10_000];
         let grid = Grid::of(&times);
         assert_eq!((grid.period, grid.times(&grid.positions(&times))), (1000, times.to_vec()));

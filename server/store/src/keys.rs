@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_sort_by_number_and_give_back_what_they_hold() {
+    fn keys_sort_numerically_and_decode_to_their_parts() {
         let id = AttemptId::parse("gitlab.com:1/2").unwrap();
         let keys = [1, 255, 256, u64::MAX].map(|start| chunk(KeyKind::Block, &id, start));
         assert!(keys.is_sorted());
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_sound_if_nothing_is_missing_and_nothing_too_much() {
+    fn truncated_or_extended_keys_are_not_well_formed() {
         let id = AttemptId::parse("job").unwrap();
         for key in [chunk(KeyKind::Block, &id, 0), [verdict(&id, 0), vec![0]].concat(), b"sjob\0\0".to_vec()]
         {

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn who_serves_agents_yields_to_others_and_so_does_what_works_for_them() {
+    fn agent_threads_and_their_blocking_tasks_run_nicer() {
         let threads = agent_threads().unwrap();
         let nice = || parse_niceness(&fs::read_to_string("/proc/thread-self/stat").unwrap());
         let nicer = own_niceness().map(|own| (own + NICENESS_STEP).min(19));

@@ -51,7 +51,7 @@ fn as_is(wait_ms: u64) -> Verdict {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_build_that_is_killed_for_memory_passes_with_fewer_jobs() {
+async fn an_oom_killed_build_passes_with_fewer_jobs() {
     let dir = tempfile::tempdir().unwrap();
     // the largest place that there is has 100 MiB
     let cap =
@@ -80,7 +80,7 @@ async fn a_build_that_is_killed_for_memory_passes_with_fewer_jobs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_larger_place_is_asked_for_where_there_is_one_and_made_up_for_by_fewer_jobs_elsewhere() {
+async fn fewer_jobs_replace_an_unavailable_larger_place() {
     let oom = Verdict { cause: Cause::Oom.into(), ..verdict(Action::Bigger) };
     let (_dir, _judge, agent) = judged(&[oom.clone(), oom]).await;
     let options = ["--retry-in-place", "1", "--key", "build_jobs=4"];
@@ -94,7 +94,7 @@ async fn a_larger_place_is_asked_for_where_there_is_one_and_made_up_for_by_fewer
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_last_exit_code_counts_and_the_verdict_on_it() {
+async fn the_last_verdict_decides_the_exit_code() {
     let (_dir, _judge, agent) = judged(&[as_is(10), as_is(10), as_is(0), verdict(Action::Elsewhere)]).await;
     let script = "echo x >>$DIR/tries; exit $(wc -l <$DIR/tries)";
     let codes = ["--exit-code-for", "elsewhere=85"];
@@ -130,7 +130,7 @@ async fn terminate_at(agent: &Agent, options: &[&str], script: &str, words: &str
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_signal_while_it_waits_ends_it_at_once() {
+async fn a_signal_ends_the_wait_for_a_retry() {
     let (dir, _judge, agent) = judged(&[as_is(600_000)]).await;
     let options = ["--retry-in-place", "3", "--exit-code-for", "as-is=81"];
     let script = "echo x >>$DIR/tries; exit 3";

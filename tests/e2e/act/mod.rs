@@ -29,7 +29,7 @@ fn run_within(patience: &str, agent: &Agent, options: &[&str], script: &str) -> 
 }
 
 #[test]
-fn a_failure_ends_with_the_code_of_its_verdict() {
+fn a_failure_exits_with_its_verdicts_code() {
     let site = Site::start().unwrap();
     let codes = ["--exit-code-for", CODES];
     let ran = run(&site.agent, &codes, BROKEN);
@@ -46,7 +46,7 @@ fn a_failure_ends_with_the_code_of_its_verdict() {
 }
 
 #[test]
-fn a_child_that_was_killed_for_memory_ends_with_the_code_for_a_larger_place() {
+fn an_oom_killed_child_exits_with_bigger() {
     let site = Site::start().unwrap();
     let script = "head -c 200M /dev/zero | tail >/dev/null; exit 2";
     let report = site.dir.path().join("report.json");
@@ -89,7 +89,7 @@ fn the_report_shows_what_the_verdict_rests_on() {
 }
 
 #[test]
-fn without_a_server_the_exit_code_is_the_builds_own() {
+fn without_a_server_the_exit_code_is_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     for (server, why) in
         [("http://127.0.0.1:9", "the samples were not delivered"), ("none", "no server is set")]
@@ -103,7 +103,7 @@ fn without_a_server_the_exit_code_is_the_builds_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_too_slow_leaves_the_exit_code_alone() {
+async fn a_slow_server_leaves_the_exit_code_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     // one takes connections and never says a word, the other takes the attempt and gives no verdict
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -120,7 +120,7 @@ async fn a_server_that_is_too_slow_leaves_the_exit_code_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_verdict_counts_even_if_the_size_after_it_never_comes() {
+async fn a_verdict_counts_even_without_a_prediction() {
     let dir = tempfile::tempdir().unwrap();
     let judge = Judge::with(&[verdict(Action::Elsewhere)]).await;
     let agent = Agent::new(Programs::for_tests(), judge.url(), &dir.path().join("spool"));
@@ -130,7 +130,7 @@ async fn a_verdict_counts_even_if_the_size_after_it_never_comes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_end_of_the_log_goes_with_the_question_and_secrets_do_not() {
+async fn the_log_tail_is_sent_without_secrets() {
     let dir = tempfile::tempdir().unwrap();
     let judge = Judge::with(&[verdict(Action::No)]).await;
     let agent = Agent::new(Programs::for_tests(), judge.url(), &dir.path().join("spool"));
@@ -146,7 +146,7 @@ async fn the_end_of_the_log_goes_with_the_question_and_secrets_do_not() {
 }
 
 #[test]
-fn a_retry_of_the_job_is_known_as_one_without_any_option() {
+fn a_job_retry_is_recognized_without_options() {
     let site = Site::start().unwrap();
     let job = |id: &str, pipeline: &str| {
         let variables = [("CI_JOB_ID", id), ("CI_PIPELINE_ID", pipeline), ("CI_JOB_NAME", "moon")];
@@ -160,7 +160,7 @@ fn a_retry_of_the_job_is_known_as_one_without_any_option() {
 }
 
 #[test]
-fn each_run_in_a_job_is_an_attempt_of_its_own() {
+fn each_run_in_a_job_is_an_attempt() {
     let site = Site::start().unwrap();
     let job = site.agent.clone().with("CI_JOB_ID", "4711").with("CI_SERVER_HOST", "gitlab.com");
     for script in ["exit 0", "exit 3"] {
@@ -174,7 +174,7 @@ fn each_run_in_a_job_is_an_attempt_of_its_own() {
 }
 
 #[test]
-fn a_person_sees_what_a_retry_would_mean_and_gitlabs_list_is_taken() {
+fn should_retry_shows_costs_and_accepts_gitlabs_list() {
     let site = Site::start().unwrap();
     run(&site.agent, &["--attempt", "7"], MOON);
     let (log, list) = (site.dir.path().join("log"), site.dir.path().join("jobs.json"));

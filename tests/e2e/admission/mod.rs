@@ -23,7 +23,7 @@ pub(crate) use webhook::{Webhook, memory_limit, pod, review, start, start_with};
 use webhook::{certificate, start_in};
 
 #[tokio::test]
-async fn a_retry_after_an_oom_kill_becomes_a_bigger_pod() {
+async fn an_oom_retry_becomes_a_bigger_pod() {
     let agent =
         ["--admit-agent-image", "registry.example/plimsoll-agent:1", "--admit-agent-audience", "plimsoll"];
     let webhook = start(&[&["--admit-mode", "on"][..], &agent].concat());
@@ -63,7 +63,7 @@ async fn the_review_of_the_guide_is_answered() {
 }
 
 #[tokio::test]
-async fn the_log_names_namespace_pod_and_job_of_each_pod_that_is_changed_or_left() {
+async fn the_log_names_each_admitted_pods_job() {
     let webhook = start(&["--admit-mode", "on", "--admit-agent-image", "agent:1"]);
     let mut left = pod();
     left["metadata"]["annotations"]["plimsoll/admit"] = json!("off");
@@ -78,7 +78,7 @@ async fn the_log_names_namespace_pod_and_job_of_each_pod_that_is_changed_or_left
 }
 
 #[tokio::test]
-async fn what_is_no_review_is_refused_with_the_reason() {
+async fn invalid_admission_reviews_are_refused_with_the_reason() {
     let webhook = start(&["--admit-mode", "on"]);
     let old = review(&pod()).to_string().replace("admission.k8s.io/v1", "admission.k8s.io/v1beta1");
     for (path, body, status, words) in [
@@ -102,7 +102,7 @@ async fn what_is_no_review_is_refused_with_the_reason() {
 }
 
 #[tokio::test]
-async fn with_a_ca_for_clients_other_callers_are_refused() {
+async fn with_a_client_ca_other_callers_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let unknown = certificate(dir.path());
     let made = rcgen::generate_simple_self_signed(["kube-apiserver".to_owned()]).unwrap();

@@ -102,7 +102,7 @@ impl AttackLog {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_that_others_say_of_an_attempt_moves_it_its_verdict_its_prediction_or_its_ticket() {
+async fn foreign_reports_never_affect_an_attempt() {
     let (site, mut log) = (Site::start().await, AttackLog::default());
     for (kind, number) in KINDS.into_iter().zip(1..) {
         let mut twins = Twins::new(&site, number).await;

@@ -16,7 +16,7 @@ async fn settled(site: &Site, id: &str) -> pb::Summary {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hook_of_one_project_settles_no_attempt_of_another_whichever_came_first() {
+async fn hooks_of_one_project_settle_no_others_attempts() {
     let site = Site::start().await;
     for job in 1..=10 {
         site.deliver("b-agent", &format!("{HOST}:{job}"), "b/one", NEED).await;

@@ -88,7 +88,7 @@ fn run(fleet: &Fleet) -> Output {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pipeline_with_the_include_measures_its_jobs_and_runs_as_without_it() {
+async fn a_pipeline_with_the_include_is_only_measured() {
     if !is_here() {
         return;
     }

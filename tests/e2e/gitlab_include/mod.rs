@@ -113,7 +113,7 @@ fn found(program: &str) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_includes_one_file_is_measured_and_ends_as_it_would_alone() {
+async fn an_including_job_ends_as_without_it() {
     let Some(fleet) = Fleet::start() else { return };
     for (number, shell) in SHELLS.iter().filter(|shell| found(shell[0]).is_some()).enumerate() {
         for (place, script) in
@@ -140,7 +140,7 @@ async fn a_job_that_includes_one_file_is_measured_and_ends_as_it_would_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_runs_only_an_agent_that_is_proven() {
+async fn a_job_runs_only_a_verified_agent() {
     let Some(fleet) = Fleet::start() else { return };
     let (status, sums) = fleet.server.get("/agent/sha256sums").unwrap();
     assert_eq!(status, 200, "{sums}");
@@ -224,7 +224,7 @@ fn ask_for_agent(server: &Server) -> TcpStream {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_that_fetch_the_agent_at_the_same_time_all_get_the_whole_of_it() {
+async fn concurrent_jobs_all_fetch_the_whole_agent() {
     let Some(fleet) = Fleet::start() else { return };
     // they wait for each other: none is answered to its end before all have begun
     let mut jobs: Vec<TcpStream> = (0..4).map(|_| ask_for_agent(&fleet.server)).collect();
@@ -276,7 +276,7 @@ fn image(dir: &Path, programs: &[&str]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_several_servers_the_agent_comes_from_the_first_that_hands_it_out() {
+async fn the_agent_comes_from_the_first_serving_server() {
     let Some(fleet) = Fleet::start() else { return };
     let (bin, asked) = (PathBuf::from(image(fleet.dir.path(), &[])), fleet.dir.path().join("asked"));
     let agent = Programs::for_tests().agent.display();
@@ -302,7 +302,7 @@ async fn of_several_servers_the_agent_comes_from_the_first_that_hands_it_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_is_missing_is_one_line_and_the_job_goes_on() {
+async fn a_missing_prerequisite_never_fails_the_job() {
     let Some(fleet) = Fleet::start() else { return };
     let small = image(fleet.dir.path(), &["uname", "mkdir", "mktemp", "sha256sum", "cut", "rm", "sh"]);
     let address = format!("http://{}", fleet.server.http);

@@ -24,7 +24,7 @@ fn grants(issuer: &Issuer) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_example_of_the_guide_measures_a_job_on_a_server_with_access_and_tls() {
+async fn the_guides_example_works_with_access_and_tls() {
     if found("curl").is_none() {
         eprintln!("skipped: there is no curl here");
         return;

@@ -84,7 +84,7 @@ fn ask(transcript: &mut Transcript, week: &Week, line: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_agent_prints_is_what_people_have_read() {
+async fn agent_output_matches_the_golden_file() {
     let week = a_week().await;
     let dates = week.dates();
     let dates: Vec<(&str, &str)> =

@@ -121,7 +121,7 @@ fn prepare(dir: &Path) {
 }
 
 #[test]
-fn what_the_server_prints_is_what_people_have_read() {
+fn server_output_matches_the_golden_file() {
     let dir = tempfile::tempdir().unwrap();
     prepare(dir.path());
     let mut transcript = Transcript::new(&PLACEHOLDERS);

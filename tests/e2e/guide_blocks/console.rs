@@ -193,7 +193,7 @@ fn is_shell(block: &Block) -> bool {
 }
 
 #[test]
-fn the_commands_of_each_guide_run_in_order_and_print_what_it_shows() {
+fn guide_commands_print_what_is_shown() {
     let mut guides: BTreeMap<String, Vec<Shown>> = BTreeMap::new();
     for block in all_blocks().iter().filter(|block| is_shell(block)) {
         guides.entry(block.guide.clone()).or_default().extend(shown(&block.text));
@@ -213,7 +213,7 @@ fn the_commands_of_each_guide_run_in_order_and_print_what_it_shows() {
 }
 
 #[test]
-fn a_command_is_read_with_its_output_and_compared_by_shape() {
+fn commands_are_parsed_and_compared_by_shape() {
     let read = shown("$ a b \\\n    --c\nneed   12 KiB\n$ d\n");
     let first = Shown { command: "a b --c".to_owned(), output: vec!["need   12 KiB".to_owned()] };
     assert_eq!(read, [first, Shown { command: "d".to_owned(), output: Vec::new() }]);

@@ -134,7 +134,7 @@ fn read_toml(text: &str) -> Result<(), String> {
 }
 
 #[test]
-fn every_block_of_toml_is_taken_by_the_reader_of_that_file() {
+fn every_toml_block_is_accepted_by_its_reader() {
     let blocks = blocks_in("toml");
     let wrong: Vec<String> = blocks
         .iter()
@@ -162,7 +162,7 @@ fn kubernetes_object(block: &Yaml, text: &str) -> Option<String> {
 }
 
 #[test]
-fn every_block_of_yaml_is_read_and_objects_of_kubernetes_fit_their_schema() {
+fn every_yaml_block_parses_and_fits_its_schema() {
     let (blocks, dir) = (blocks_in("yaml"), tempfile::tempdir().unwrap());
     let mut objects = 0;
     for block in &blocks {
@@ -181,7 +181,7 @@ fn every_block_of_yaml_is_read_and_objects_of_kubernetes_fit_their_schema() {
 }
 
 #[test]
-fn every_block_of_json_and_of_a_systemd_unit_is_read() {
+fn every_json_and_systemd_block_parses() {
     for block in blocks_in("json") {
         let read: Result<serde_json::Value, _> = serde_json::from_str(&block.text);
         assert!(read.is_ok(), "{}: {read:?}", block.at());

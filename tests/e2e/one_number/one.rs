@@ -112,7 +112,7 @@ fn seen(site: &Numbers, id: &str, summary: &pb::Summary, series: &[pb::Sample]) 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_run_says_at_its_end_is_what_is_shown_later() {
+async fn a_final_report_matches_the_later_view() {
     let site = site_of(0).await;
     for (number, command) in
         ["true", "exit 1", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done"].iter().enumerate()

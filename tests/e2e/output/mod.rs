@@ -72,7 +72,7 @@ fn output_comes_through_before_a_line_ends() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_the_build_as_it_always_does() {
+fn a_departed_reader_ends_the_build_with_sigpipe() {
     let dir = tempfile::tempdir().unwrap();
     let mut child = Agent::alone(dir.path())
         .command(&["run", "--phases", "gitlab", "--quiet", "--", "yes"])
@@ -86,7 +86,7 @@ fn a_reader_that_goes_away_ends_the_build_as_it_always_does() {
 }
 
 #[tokio::test]
-async fn a_daemon_that_keeps_the_stream_open_is_not_waited_for() {
+async fn a_daemon_holding_the_stream_is_not_awaited() {
     let dir = tempfile::tempdir().unwrap();
     let answer = Agent::alone(dir.path()).call(&read("sleep 1000 & echo $!; exit 5"));
     kill(Pid::from_raw(answer.stdout.trim().parse().unwrap()), Signal::SIGKILL).unwrap();
@@ -100,7 +100,7 @@ async fn a_daemon_that_keeps_the_stream_open_is_not_waited_for() {
 }
 
 #[test]
-fn what_is_written_behind_the_shells_back_comes_through() {
+fn output_redirected_through_a_pipe_comes_through() {
     let dir = tempfile::tempdir().unwrap();
     let script = "mkfifo f; { sleep 0.1; cat f; } & exec >f; echo through; exec >&-; wait";
     let mut command = Agent::alone(dir.path()).command(&read(script));
@@ -109,7 +109,7 @@ fn what_is_written_behind_the_shells_back_comes_through() {
 }
 
 #[test]
-fn a_closed_stdout_and_a_signal_are_passed_through() {
+fn closed_streams_and_signals_pass_through() {
     let dir = tempfile::tempdir().unwrap();
     let agent = Agent::alone(dir.path());
     assert_eq!(agent.call(&read("exec >&- 2>&-; sleep 0.1; exit 6")).code, Some(6));
@@ -128,7 +128,7 @@ const PHASES: &str = r#"
 const NAMES: [&str; 5] = ["setup", "fetch", "setup", "zlib: edit", "tests"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn phases_reach_the_server_with_the_end_of_the_attempt() {
+async fn phases_reach_the_server() {
     let dir = tempfile::tempdir().unwrap();
     let collector = FakeCollector::start(CollectorFaults::default()).await;
     let run = ["run", "--phase-pattern", "^Entering (.+)$", "--key", "package=zlib", "--attempt"];
@@ -156,7 +156,7 @@ async fn phases_reach_the_server_with_the_end_of_the_attempt() {
 }
 
 #[test]
-fn in_gitlab_the_report_is_a_folded_page_with_the_servers_advice() {
+fn in_gitlab_the_report_is_folded_with_advice() {
     let Site { dir, server: _server, agent, .. } = Site::start().unwrap();
     let job =
         agent.with("CI", "true").with("GITLAB_CI", "true").with("CI_JOB_ID", "7").with("LANG", "C.UTF-8");
@@ -182,7 +182,7 @@ fn in_gitlab_the_report_is_a_folded_page_with_the_servers_advice() {
 }
 
 #[test]
-fn a_report_that_cannot_be_written_does_not_fail_the_build() {
+fn an_unwritable_report_does_not_fail_the_build() {
     let dir = tempfile::tempdir().unwrap();
     let ran = Agent::alone(dir.path())
         .with("PLIMSOLL_REPORT_FILE", "/nonexistent/report")
@@ -192,7 +192,7 @@ fn a_report_that_cannot_be_written_does_not_fail_the_build() {
 }
 
 #[test]
-fn a_page_says_so_if_there_is_no_server_to_ask() {
+fn a_page_without_a_server_mentions_it() {
     let dir = tempfile::tempdir().unwrap();
     let ran = Agent::alone(dir.path()).with("PLIMSOLL_REPORT", "text").call(&["run", "--", "sleep", "0.1"]);
     assert!(ran.stderr.contains("without history") && ran.stderr.is_ascii(), "{ran:?}");

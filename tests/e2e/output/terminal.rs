@@ -15,7 +15,7 @@ fn shown(mut child: Child) -> String {
 }
 
 #[test]
-fn the_build_sees_a_terminal_of_the_same_size_and_its_bytes_are_unchanged() {
+fn the_build_sees_a_terminal_of_equal_size() {
     let dir = tempfile::tempdir().unwrap();
     let script = r#"
         stty rows 41 cols 123; stty -g > before

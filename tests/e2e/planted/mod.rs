@@ -190,7 +190,7 @@ fn files(dir: &Path) -> FoundTexts {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_planted_secret_is_in_nothing_that_the_server_says_or_keeps() {
+async fn planted_secrets_appear_in_no_output_or_file() {
     let place = PlantedServer::start();
     let mut outputs = FoundTexts::new();
     builds(&place, &mut outputs).await;

@@ -93,7 +93,7 @@ fn parse(text: &str) -> Vec<Declared> {
 }
 
 #[test]
-fn the_reference_of_the_interface_is_what_is_served() {
+fn the_api_reference_matches_what_is_served() {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut page = HEAD.to_owned();
     for file in FILES {

@@ -80,7 +80,7 @@ fn access_refusal(text: &str) -> String {
 type Refusal = fn(&str) -> String;
 
 #[test]
-fn tables_of_files_have_the_keys_that_are_read() {
+fn file_tables_list_the_keys_that_are_read() {
     let files: [(&str, Refusal); 5] = [
         ("Access file", access_refusal),
         ("Pools file", |text| Placement::parse(text).unwrap_err()),
@@ -109,7 +109,7 @@ fn tables_of_files_have_the_keys_that_are_read() {
 }
 
 #[test]
-fn a_server_starts_with_every_file_of_the_reference() {
+fn a_server_starts_with_every_reference_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     fs::create_dir(path("rules")).unwrap();
@@ -153,7 +153,7 @@ fn a_server_starts_with_every_file_of_the_reference() {
 
 /// Numbers in the comments are those that the reader of the file obeys: the last value that is taken, and the first that is not.
 #[test]
-fn bounds_and_defaults_of_the_reference_are_those_of_the_program() {
+fn reference_bounds_and_defaults_match_the_program() {
     let pools = |text: &str| Placement::parse(text).is_ok();
     let retry = |text: &str| RetryPolicy::parse_terms(text).is_ok();
     let rules = |text: &str| LogRules::extended(&[("own.toml".to_owned(), text.to_owned())]).is_ok();

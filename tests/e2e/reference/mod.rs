@@ -42,7 +42,7 @@ fn write_all(page: &mut String, program: &Path, path: &[&str]) {
 }
 
 #[test]
-fn the_reference_of_commands_is_what_the_programs_say() {
+fn the_command_reference_matches_the_programs() {
     let programs = Programs::for_tests();
     let mut page = HEAD.to_owned();
     write_all(&mut page, &programs.agent, &["plimsoll"]);
@@ -80,7 +80,7 @@ fn shells_and_man_are_given_every_command() {
 }
 
 #[test]
-fn shells_and_man_are_given_every_command_and_setting_of_the_server() {
+fn completions_and_man_pages_cover_the_server() {
     let words = ["backup", "restore", "rules", "--grpc-listen", "--admit-mode"];
     let pages = ["plimsoll-server-backup.1".to_owned()];
     assert_gives(&Programs::for_tests().server, &["bash", "zsh"], &words, &pages, 1);

@@ -118,7 +118,7 @@ fn every_rpc_of_the_wire_has_its_row() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_rpc_tells_each_role_what_is_for_it_and_nothing_of_other_projects() {
+async fn every_rpc_enforces_roles_and_projects() {
     let site = Asked::start().await;
     let mut answered = 0;
     for Row(rpc, of_some, of_all) in TABLE {
@@ -174,7 +174,7 @@ fn code(answer: &Result<String, Status>) -> Code {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_of_another_project_is_judged_as_one_that_is_not_there() {
+async fn a_foreign_attempt_looks_absent_to_judging() {
     let site = Asked::start().await;
     let key = |project: &str| Some(pb::Key { project: project.to_owned(), ..About::OWN.key() });
     let exit = Some(pb::Exit { code: Some(1), signal: None });

@@ -159,7 +159,7 @@ async fn no_page_scrolls_sideways_on_a_phone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tables_of_failures_fit_a_window_of_1000_pixels() {
+async fn failure_tables_fit_1000_pixels() {
     let (dir, server) = start().await;
     let mut predictor = PredictorClient::connect(server.url()).await.unwrap();
     for (attempt, package) in [("f1", "a-package-with-a-rather-long-name"), ("f2", "py-scikit-learn-extra")] {

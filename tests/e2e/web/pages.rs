@@ -38,7 +38,7 @@ fn assert_reached(page: &Html, path: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_page_is_well_formed_complete_and_loads_nothing_from_elsewhere() {
+async fn every_page_is_well_formed_and_self_contained() {
     let (_dir, server) = start().await;
     for (path, title) in all() {
         let answer = get(&server, &path);
@@ -80,7 +80,7 @@ async fn what_a_build_says_is_shown_as_text() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tables_say_how_they_are_sorted_and_links_lead_down() {
+async fn tables_show_their_order_and_links_lead_down() {
     let (_dir, server) = start().await;
     let packages = page(&server, "/packages?range=all&sort=name");
     let names = texts(&packages, "#packages tbody th");

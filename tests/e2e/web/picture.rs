@@ -20,7 +20,7 @@ fn size_of_png(bytes: &[u8]) -> Option<(u32, u32)> {
 }
 
 #[test]
-fn the_page_of_the_readmes_picture_is_rendered_and_the_picture_has_its_size() {
+fn the_readme_picture_renders_at_its_size() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let builds = repository().join("tests/data/lab_builds.csv");

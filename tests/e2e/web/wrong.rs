@@ -5,7 +5,7 @@ use scraper::Html;
 use super::{attributes, get, start, texts};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_that_makes_no_sense_is_a_page_that_says_so_and_leads_on() {
+async fn an_invalid_address_gets_a_helpful_page() {
     let (_dir, server) = start().await;
     let long = "x".repeat(300);
     let cases = [
@@ -35,7 +35,7 @@ async fn an_address_that_makes_no_sense_is_a_page_that_says_so_and_leads_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_no_browser_gets_the_list_of_endpoints() {
+async fn clients_other_than_browsers_get_the_endpoints() {
     let (_dir, server) = start().await;
     let (status, text) = server.get("/").unwrap();
     assert!(status == 200 && text.contains("/v1/allocation") && text.contains("/api/"), "{text}");

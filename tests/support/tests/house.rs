@@ -211,7 +211,7 @@ fn features(edges: &str) -> BTreeSet<String> {
 
 /// Cargo compiles a crate once for each set of features: a test that builds the programs would compile the server again.
 #[test]
-fn a_build_of_the_workspace_asks_for_the_features_that_its_tests_ask_for() {
+fn builds_and_tests_use_the_same_features() {
     let (build, test) = (features("normal"), features("normal,dev"));
     assert!(build.len() > 200, "{build:?}");
     let other: Vec<_> = build.difference(&test).collect();

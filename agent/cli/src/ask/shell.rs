@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn where_every_attempt_was_killed_memory_is_given_and_marked_as_a_lower_bound() {
+    fn killed_attempts_yield_a_marked_lower_bound() {
         let default = |value| {
             let basis = Basis { rung: Rung::Default.into(), ..Basis::default() };
             Some(Quantity { value, basis: Some(basis) })

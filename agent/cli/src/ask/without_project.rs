@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_project_with_most_attempts_is_the_one_to_add() {
+    fn the_hint_suggests_the_project_with_most_attempts() {
         assert_eq!(
             hint_line("zlib", &[group("a/b", 1), group("spack\u{1b}[2J", 12), group("(none)", 99)]),
             "nothing is known of zlib without a project; zlib of spack\\u{1b}[2J has 12 attempts, of a/b has 1 attempt: \
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_that_only_other_projects_know_is_named_as_such() {
+    fn a_package_known_elsewhere_names_those_projects() {
         let key = Key { package: "zlib".to_owned(), project: "a/b".to_owned(), ..Key::default() };
         let hint = |groups: &[Group]| line_elsewhere(&key, groups);
         assert_eq!(
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_rests_on_other_packages_knows_nothing_of_this_one() {
+    fn answers_from_other_packages_count_as_unknown() {
         let of = |rung: Rung| {
             let basis = Some(Basis { rung: rung.into(), ..Basis::default() });
             let request = Some(Quantity { value: 1, basis });

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_status_of_a_process_is_known_where_the_kernel_says_it_and_never_guessed() {
+    async fn a_process_exit_status_is_read_never_guessed() {
         for (script, code, signal) in
             [("exit 7", Some(7), None), ("kill -9 $$", None, Some(9)), ("true", Some(0), None)]
         {

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_of_a_container_is_in_its_mount_table() {
+    fn container_names_are_read_from_mount_tables() {
         let table = "1 2 254:1 / / rw - ext4 /dev/vda1 rw\n\
             9 2 254:1 /var/lib/kubelet/pods/5f0e/etc-hosts /etc/hosts rw - ext4 /dev/vda1 rw\n\
             9 2 254:1 /data/kubelet/pods/5f0e/containers/build/2a1b /dev/termination-log rw - ext4 /dev/vda1 rw\n";

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_known_by_its_start_and_not_by_its_number() {
+    fn a_process_is_identified_by_start_time() {
         let own = i32::try_from(std::process::id()).unwrap();
         let proc = Path::new("/proc");
         let process = Process::read(proc, own).unwrap();
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn an_age_is_by_the_clock_of_start_times() {
+    fn process_age_uses_the_boot_clock() {
         let start = plimsoll_measure::clock::since_boot();
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let process = Process::read(Path::new("/proc"), i32::try_from(child.id()).unwrap()).unwrap();

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_taken_as_kubernetes_and_runtimes_write_them() {
+    fn kubernetes_and_runtime_name_formats_are_accepted() {
         assert_eq!(Target::container("containerd://ABCDEF0123").unwrap(), "abcdef0123");
         assert_eq!(Target::uid("5f0e1d1c_1111").unwrap(), "5f0e1d1c-1111");
         assert_eq!(Target::group("user.slice/a b").unwrap(), PathBuf::from("user.slice/a b"));

@@ -101,7 +101,7 @@ async fn look_at(
 }
 
 #[tokio::test]
-async fn a_sidecar_finds_the_build_by_name_and_reads_its_own_counters() {
+async fn a_sidecar_finds_its_build_by_name() {
     let fake = sidecar();
     for target in [Target::Named("build".to_owned()), Target::Container(part(BUILD)), Target::Process(20)] {
         let mut found = look(&fake, None, &target).await.unwrap();
@@ -127,7 +127,7 @@ async fn a_sidecar_finds_the_build_by_name_and_reads_its_own_counters() {
 }
 
 #[tokio::test]
-async fn who_may_not_enter_the_builds_root_takes_the_hosts_cgroups_and_then_the_process_tree() {
+async fn host_cgroups_then_processes_replace_an_inaccessible_root() {
     let fake = sidecar();
     std::fs::remove_dir_all(fake.kernel().path("/proc/20/root")).unwrap();
     symlink("root", fake.kernel().path("/proc/20/root")).unwrap();
@@ -145,7 +145,7 @@ async fn who_may_not_enter_the_builds_root_takes_the_hosts_cgroups_and_then_the_
 }
 
 #[tokio::test]
-async fn the_build_of_a_pod_is_what_is_neither_ours_nor_holds_the_pod_together() {
+async fn a_pods_build_excludes_agent_and_sandbox() {
     for known in [true, false] {
         let fake = sidecar();
         let pod = host(&fake);
@@ -162,7 +162,7 @@ async fn the_build_of_a_pod_is_what_is_neither_ours_nor_holds_the_pod_together()
 }
 
 #[tokio::test]
-async fn a_pod_on_v1_is_followed_though_its_processes_are_not_shown() {
+async fn a_v1_pod_is_followed_without_visible_processes() {
     let fake = FakeKernel::hybrid("/own", "/own");
     let pod = format!("kubepods/burstable/pod{POD}");
     for (id, processes) in [(BUILD, "4\n"), (OTHER, "0\n")] {
@@ -184,7 +184,7 @@ async fn a_pod_on_v1_is_followed_though_its_processes_are_not_shown() {
 }
 
 #[tokio::test]
-async fn two_containers_that_fit_are_listed_and_none_is_taken() {
+async fn ambiguous_containers_are_listed_and_refused() {
     let fake = sidecar();
     let pod = host(&fake);
     group(&fake, &format!("{pod}/cri-containerd-{OTHER}.scope"), "0\n");
@@ -200,7 +200,7 @@ async fn two_containers_that_fit_are_listed_and_none_is_taken() {
 }
 
 #[tokio::test]
-async fn without_kubernetes_a_name_means_the_one_container_beside_ours() {
+async fn without_kubernetes_a_name_means_the_only_sibling() {
     let fake = FakeKernel::v2("/");
     process(&fake, 20, 3000, &format!("/../{BUILD}"), "build");
     process(&fake, 1, 10, "/../pause", "x");
@@ -216,7 +216,7 @@ async fn without_kubernetes_a_name_means_the_one_container_beside_ours() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_never_appears_is_status_4_and_says_what_is_missing() {
+async fn a_missing_target_exits_4_with_the_reason() {
     let fake = sidecar();
     for (target, missing) in [
         (Target::Named("tests".to_owned()), "no process of a container named 'tests'"),
@@ -233,7 +233,7 @@ async fn what_never_appears_is_status_4_and_says_what_is_missing() {
 }
 
 #[test]
-fn what_others_did_at_a_limit_above_is_not_the_builds() {
+fn earlier_events_of_parent_limits_are_excluded() {
     let now = Reading {
         cpu_usec: 500,
         oom_kill: Some(1),
@@ -249,7 +249,7 @@ fn what_others_did_at_a_limit_above_is_not_the_builds() {
 }
 
 #[tokio::test]
-async fn a_group_that_holds_the_agent_too_is_never_followed() {
+async fn a_cgroup_containing_the_agent_is_refused() {
     let fake = sidecar();
     group(&fake, "/sys/fs/cgroup/jobs", "");
     group(&fake, "/sys/fs/cgroup/jobs/7", &format!("{}\n", std::process::id()));
@@ -258,7 +258,7 @@ async fn a_group_that_holds_the_agent_too_is_never_followed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_did_in_a_group_before_the_build_is_not_counted() {
+async fn earlier_activity_in_a_cgroup_is_not_counted() {
     let fake = sidecar();
     group(&fake, "/sys/fs/cgroup/jobs", "");
     let site = HostView::new(&fake.kernel(), None, None);
@@ -277,7 +277,7 @@ async fn what_others_did_in_a_group_before_the_build_is_not_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_is_noticed_when_a_number_is_reused_and_when_a_group_vanishes_or_is_made_anew() {
+async fn reused_pids_and_removed_cgroups_end_the_build() {
     let fake = sidecar();
     let site = HostView::new(&fake.kernel(), None, None);
     let main = Process::read(&site.proc, 20);
@@ -353,7 +353,7 @@ impl Drop for Real {
 }
 
 #[tokio::test]
-async fn a_real_build_is_followed_by_its_number_and_by_its_group_to_its_end() {
+async fn a_real_build_is_followed_to_its_end() {
     let site = HostView::new(&Kernel::running(), None, None);
     for by_group in [false, true] {
         let Some(mut real) = Real::start() else { return };
@@ -381,7 +381,7 @@ async fn a_real_build_is_followed_by_its_number_and_by_its_group_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_process_in_the_agents_own_group_is_followed_through_its_tree() {
+async fn shared_cgroup_processes_are_followed_by_process_tree() {
     let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let site = HostView::new(&Kernel::running(), None, None);
     let target = Target::Process(i32::try_from(child.id()).unwrap());

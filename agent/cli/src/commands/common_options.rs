@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_before_the_command_is_the_same_as_behind_it() {
+    fn options_work_before_and_after_the_command() {
         let commands = [
             "run -- true",
             "attach --pid 7",

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_option_wins_over_the_users_file_and_that_over_the_systems() {
+    fn options_override_user_files_which_override_system_files() {
         let files = ["server = \"http://system\"\nspool_max = \"1MiB\"", "server = \"http://user\""];
         let (matches, warnings) = read_line(&files, "plimsoll run -- true");
         assert_eq!((value(&matches, "server").as_str(), warnings), ("http://user", vec![]));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_below_the_folder_of_its_file() {
+    fn relative_paths_resolve_against_their_file() {
         let (matches, _warned) =
             read_line(&["ca = \"ca.crt\"\ntoken_file = \"/run/token\""], "plimsoll predict");
         assert!(value(&matches, "ca").starts_with('/') && value(&matches, "ca").ends_with("/ca.crt"));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_named_with_its_file_and_line_and_the_rest_counts() {
+    fn mistakes_in_files_are_located_and_skipped() {
         let file = "# where\nsrever = \"http://a\"\ninterval = \"1\"\nreport = \"loud\"\npool = 5\ntoken = \"s\"\nserver = \"http://b\"\n";
         let (matches, warnings) = read_line(&[file], "plimsoll run -- true");
         assert_eq!(value(&matches, "server"), "http://b");
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_toml_is_left_out_as_a_whole() {
+    fn an_invalid_toml_file_is_ignored_entirely() {
         let (matches, warnings) = read_line(&["server = \"http://a\"\npool = oak\n"], "plimsoll run -- true");
         assert_ne!(value(&matches, "server"), "http://a");
         assert!(
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_that_measures_is_no_filter_of_others() {
+    fn measuring_options_do_not_filter_queries() {
         let (matches, warnings) = read_line(&["pool = \"oak\""], "plimsoll run -- true");
         assert_eq!((value(&matches, "pool").as_str(), warnings), ("oak", vec![]));
         if cfg!(feature = "people") {

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_job_runs_the_command_and_is_retried_when_that_can_help() {
+    fn the_generated_job_runs_and_retries_the_command() {
         let text = printed(&["--job", "zlib 'x'", "--", "make", "-j8", "CFLAGS=-O2 -g"]).unwrap();
         let expected = "'zlib ''x''':
   variables:

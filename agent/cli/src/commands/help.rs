@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn every_help_ends_with_examples_that_the_program_understands() {
+    fn every_help_ends_with_valid_examples() {
         all(|command| {
             let name = command.get_name();
             let help = command.clone().render_long_help().to_string();

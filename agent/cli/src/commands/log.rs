@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_errors_and_the_end_of_a_log_are_sent_without_secrets() {
+    fn log_errors_and_tail_are_sent_without_secrets() {
         let dir = tempfile::TempDir::new().unwrap();
         let path = dir.path().join("log");
         let secrets = Secrets::of([("A_TOKEN".into(), "xx-the end".into())]);

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_output_is_read_in_ci_or_when_asked_for() {
+    fn output_is_scanned_in_ci_or_on_request() {
         let (here, ci) = (job(&[("CI", "")]), job(&[("CI", "true")]));
         let found = |names: &str, patterns| Ok(Some((names.to_owned(), patterns)));
         assert_eq!(marks(&[], &here), Ok(None));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_shows_the_verdict_unless_another_report_was_chosen() {
+    fn a_terminal_shows_the_verdict_by_default() {
         let shows = |words: &[&str], job: &CiJob, is_terminal| {
             line(words).unwrap().report.settings_on(job, is_terminal).unwrap().short_verdict
         };
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_report_is_a_page_in_ci_and_a_line_elsewhere() {
+    fn the_report_is_multiline_only_in_ci() {
         let settings = |words: &[&str], job: &CiJob| line(words)?.report.settings_on(job, false);
         let (here, ci) =
             (job(&[]), job(&[("CI", "1"), ("GITLAB_CI", "true"), ("LANG", "C"), ("LC_CTYPE", "de_DE.utf8")]));

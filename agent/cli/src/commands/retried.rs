@@ -107,7 +107,7 @@ mod tests {
     ]"#;
 
     #[test]
-    fn the_runs_of_one_job_are_found_by_its_id_or_its_name() {
+    fn runs_of_a_job_match_id_or_name() {
         let by_id = runs_of(LIST, "gitlab.com:9", None).unwrap();
         assert_eq!(by_id.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["9", "7"]);
         assert_eq!(runs_of(LIST, "gitlab.com:7.2/3", None).unwrap(), by_id);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_may_follow_one_another_and_only_the_newest_are_sent() {
+    fn listed_pages_concatenate_and_only_newest_runs_remain() {
         let page = |from: u64| {
             let job = |id| format!(r#"{{"id":{id},"name":"{}","status":"failed"}}"#, "n".repeat(300));
             format!("[{}]", (from..from + 80).map(job).collect::<Vec<_>>().join(","))
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_this_job_is_refused_with_the_way_out() {
+    fn unusable_job_lists_are_refused_with_a_remedy() {
         for (text, expected) in [
             (r#"{"message":"401 Unauthorized"}"#, "not a list of GitLab's jobs"),
             (r#"[{"id":1}]"#, "missing field `name`"),

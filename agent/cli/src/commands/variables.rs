@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_is_set_to_nothing_counts_as_not_set() {
+    fn an_empty_variable_counts_as_unset() {
         let (all, _warned) = left(&[]);
         for name in &all {
             let (names, warnings) = left(&[(name, "")]);

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_correction_names_cause_and_reason_and_may_name_a_time() {
+    fn a_correction_needs_cause_and_reason() {
         let question =
             asked(&["correct", "7", "--cause", "disk-full", "--why", "it was", "--signature-for", "24h"]);
         let expected = CorrectVerdictRequest {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_correction_is_refused_before_anything_is_sent() {
+    fn invalid_corrections_are_refused_before_sending() {
         let correct = ["correct", "7", "--why", "x", "--cause"];
         let with = |more: &[&str]| asked(&[&correct[..], more].concat()).unwrap_err();
         assert!(with(&["bad luck"]).contains("disk_full"), "a wrong cause lists all");

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_cgroup_that_cannot_be_read_is_a_warning_and_no_kernel_at_all_a_failure() {
+    async fn an_unreadable_cgroup_warns_and_no_kernel_fails() {
         let nothing = check_measuring(&FakeKernel::new().kernel()).await;
         assert!(nothing[0].is_failed() && nothing[0].finding.contains("/proc can be read"), "{nothing:?}");
         let tree = measurement_source(Source::ProcessTree, false, Some(Duration::from_millis(2)));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_spool_that_cannot_be_written_or_has_no_room_says_what_is_lost() {
+    async fn an_unusable_spool_names_the_loss() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn each_of_several_addresses_is_named_with_what_it_is() {
+    async fn each_server_address_is_checked_and_named() {
         let other = FakeCollector::start(CollectorFaults::default()).await;
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let refusing = format!("http://{free}");
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_an_hour_off_is_a_warning_that_says_which_way() {
+    fn an_hour_of_clock_skew_is_a_warning() {
         assert!(check_clock(7_200_000, 7_259_000).is_ok());
         let ahead = check_clock(3_600_000, 7_200_000);
         assert!(
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_is_good_ends_soon_or_has_ended() {
+    fn certificate_expiry_is_checked() {
         let day = 86_400_000;
         assert!(check_certificate(100 * day, 10 * day).finding.contains("is good until 1970-04-11"));
         let soon = check_certificate(100 * day, 90 * day);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn another_release_on_the_other_side_names_the_older_one() {
+    fn a_version_mismatch_names_the_older_side() {
         assert!(version(env!("CARGO_PKG_VERSION")).is_ok());
         assert!(version("0.1.9").finding.ends_with("update the server"));
         assert!(version("99.0.0").finding.ends_with("update this agent"));

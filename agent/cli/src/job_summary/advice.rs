@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_build_alone_gives_its_need_and_a_margin_unless_it_was_held_back() {
+    fn one_unconstrained_build_gives_need_plus_margin() {
         let totals = Totals { need_peak_bytes: Some(1000 << 20), oom_kill: Some(0), ..Totals::default() };
         let advice = |totals| from_need(&BuildFacts { totals, ..BuildFacts::default() });
         assert_eq!(advice(totals), Some(1264 << 20));

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_written_into_and_stays() {
+    fn pipes_are_written_into_and_not_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let fifo = dir.path().join("fifo");
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_a_second_name_keeps_its_bytes_there() {
+    fn writing_a_report_keeps_other_hard_links_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let (other, path) = (dir.path().join("other"), dir.path().join("report.json"));
         fs::write(&other, "of another program").unwrap();

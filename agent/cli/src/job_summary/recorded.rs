@@ -218,14 +218,14 @@ fn a_job_reads_the_same_report_as_ever() {
 }
 
 #[test]
-fn a_line_has_no_verdict_that_was_not_wanted() {
+fn the_line_style_shows_no_verdict() {
     let verdict = Some(Verdict { cause: Cause::Oom.into(), ..Verdict::default() });
     let facts = with(|facts| facts.advice.verdict = verdict);
     assert_eq!(render(&facts, &Settings::default()).unwrap().lines().count(), 1);
 }
 
 #[test]
-fn every_reason_is_the_sentence_that_the_terminal_and_the_page_say() {
+fn report_reasons_are_the_shared_sentences() {
     for (kind, quantity) in reasons::examples() {
         let mut facts = good();
         facts.advice.prediction = Some(reasons::prediction_of(kind, &quantity));
@@ -237,7 +237,7 @@ fn every_reason_is_the_sentence_that_the_terminal_and_the_page_say() {
 }
 
 #[test]
-fn in_gitlab_the_page_is_folded_and_without_utf8_it_is_ascii() {
+fn gitlab_folds_the_page_in_ascii_without_utf8() {
     let settings = Settings { style: Style::Text, fold: true, ..Settings::default() };
     let page = render(&good(), &settings).unwrap();
     assert!(page.is_ascii(), "{page}");
@@ -256,13 +256,13 @@ fn in_gitlab_the_page_is_folded_and_without_utf8_it_is_ascii() {
 }
 
 #[test]
-fn a_key_without_a_package_is_named_after_the_command() {
+fn a_key_without_package_uses_the_command_name() {
     let key = Key { version: "1".to_owned(), ..Key::default() };
     assert_eq!(name(&key, &["/usr/bin/make".into()]), "make");
 }
 
 #[test]
-fn an_exit_status_that_is_not_known_is_no_failure() {
+fn an_unknown_exit_status_is_no_failure() {
     let facts = with(|facts| facts.end = MeasurementEnd::Ended("its process ended"));
     assert_eq!(facts.summary().outcome(), Outcome::Ended);
 }

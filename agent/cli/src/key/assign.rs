@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_named_with_what_would_be_right() {
+    fn assignment_errors_name_the_expected_value() {
         let long = format!("owner={}", "x".repeat(257));
         let cases = [
             ("pkg=x", "names are: project, stack"),

@@ -84,7 +84,7 @@ mod tests {
         "source_json": "{}", "package_name": "hello", "package_version": "1:2.12-1.fc42", "timeout": 18000, "isolation": null}"#;
 
     #[test]
-    fn a_task_file_names_package_version_chroot_owner_and_project() {
+    fn a_task_file_fills_the_key() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("task.json");
         std::fs::write(&file, TASK).unwrap();
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_file_the_options_are_read_and_no_address_is_asked() {
+    fn without_a_task_file_only_options_are_read() {
         let url = "https://copr.example.org/backend/get-build-task/7-fedora-42-x86_64";
         for words in [
             &["copr-rpmbuild", "--task-url", url][..],
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_value_of_a_task_replaces_nothing_and_another_package_loses_the_known_version() {
+    fn a_new_package_drops_the_known_version() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("task.json");
         let command = ["copr-rpmbuild", "--task-file", file.to_str().unwrap()].map(OsString::from);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_file_that_is_no_task_changes_nothing_but_the_build_system() {
+    fn an_invalid_task_file_only_names_rpm() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("task.json");
         for text in ["", "null", "[]", "{", r#"{"package_name": 7}"#, "{\"chroot\": null}"] {

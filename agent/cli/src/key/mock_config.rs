@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn macros_and_the_included_chroot_are_read_and_other_lines_are_not() {
+    fn only_macros_and_the_included_chroot_are_read() {
         let config = MockConfig::parse(
             "include('templates/fedora-42.tpl')\n\
              include(\"/etc/mock/fedora-42-x86_64.cfg\")\n\
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_up_to_its_bound_and_a_folder_or_a_missing_file_is_not() {
+    fn mock_config_reads_are_bounded_regular_files() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("child.cfg");
         let line = "config_opts['macros']['%copr_username'] = 'me'\n";

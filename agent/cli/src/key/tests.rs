@@ -37,7 +37,7 @@ fn command(words: &[&str]) -> Vec<OsString> {
 }
 
 #[test]
-fn a_token_that_is_no_text_counts_as_not_set_and_is_reported_but_not_shown() {
+fn a_non_utf8_token_is_ignored_and_hidden() {
     use std::os::unix::ffi::OsStringExt as _;
     assert_eq!(read_token(Some("secret".into())), Ok(Some("secret".to_owned())));
     assert_eq!((read_token(Some(OsString::new())), read_token(None)), (Ok(None), Ok(None)));
@@ -46,7 +46,7 @@ fn a_token_that_is_no_text_counts_as_not_set_and_is_reported_but_not_shown() {
 }
 
 #[test]
-fn tags_of_the_runner_are_read_in_both_forms_and_bounded() {
+fn runner_tags_are_parsed_and_bounded() {
     assert_eq!(runner_tags(r#"["docker", "big"]"#), ["docker", "big"]);
     assert_eq!(runner_tags("docker, big,"), ["docker", "big"]);
     let many = vec!["x"; 100].join(",") + "," + &"y".repeat(300);
@@ -78,7 +78,7 @@ fn a_stock_spack_job_says_all_about_itself() {
 }
 
 #[test]
-fn both_spack_spellings_of_one_build_are_one_key() {
+fn both_spack_spellings_yield_one_key() {
     let older = [
         SPACK_JOB,
         &[(
@@ -101,7 +101,7 @@ fn none_of_spack_means_not_known() {
 }
 
 #[test]
-fn a_plain_gitlab_job_is_named_by_its_job() {
+fn a_gitlab_job_names_its_package() {
     let job = job(&[("CI_JOB_NAME", "build: [amd64]"), ("CI_JOB_ID", "7"), ("MAKEFLAGS", "w -j6")]);
     let key = job.key_for(&command(&["make"]), &[]).unwrap();
     assert_eq!((key.package.as_str(), key.hints.unwrap().build_jobs), ("build: [amd64]", Some(6)));
@@ -157,7 +157,7 @@ fn what_a_person_says_wins() {
 }
 
 #[test]
-fn each_size_in_a_variable_is_used_or_is_none() {
+fn unusable_sizes_in_variables_are_ignored() {
     let sizes = [
         "KUBERNETES_MEMORY_REQUEST",
         "KUBERNETES_MEMORY_LIMIT",

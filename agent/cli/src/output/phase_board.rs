@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_flood_of_changes_is_bounded_and_the_last_one_is_reported() {
+    async fn pending_phase_changes_are_bounded_keeping_the_last() {
         let board = PhaseBoard::default();
         board.apply_marks((0..5000).map(|number| PhaseMark::Phase(number.to_string())).collect());
         assert_eq!(board.next().await, PhaseChange::Begin("0".to_owned()));

@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_reader_that_is_gone_for_good_closes_the_stream() {
+    fn only_a_permanently_gone_reader_closes_the_stream() {
         let (_reader, pipe) = io::pipe().unwrap();
         let gone = |error: rustix::io::Errno| is_gone(&error.into(), pipe.as_fd());
         assert!(gone(rustix::io::Errno::PIPE) && gone(rustix::io::Errno::CONNRESET));
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_full_disk_does_not_take_is_counted_and_the_build_goes_on() {
+    fn unwritable_output_is_counted_without_stopping_the_build() {
         let (source, mut build) = io::pipe().unwrap();
         // a descriptor that refuses every write without being gone
         let sink = std::fs::File::open("/proc/self/status").unwrap();

@@ -83,17 +83,17 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_section_returns_to_the_one_around_it() {
+    fn a_section_end_returns_to_its_parent() {
         assert_eq!(follow(&["+a", "+b", "-b", "+c", "-c", "-a"]), names(&["a", "b", "a", "c", "a", ""]));
     }
 
     #[test]
-    fn sections_that_were_never_closed_end_with_the_one_around_them() {
+    fn unclosed_sections_end_with_their_parent() {
         assert_eq!(follow(&["+a", "+b", "-a", "-b", "-x"]), names(&["a", "b", ""]));
     }
 
     #[test]
-    fn a_phase_of_a_line_lasts_until_the_next_or_the_end_of_its_section() {
+    fn a_line_phase_lasts_until_the_next() {
         let seen = follow(&["+a", ":one", ":two", "!", "!", ":three", "-a", ":four"]);
         assert_eq!(seen, names(&["a", "one", "two", "a", "three", "", "four"]));
     }

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_verdict_can_have_a_code_in_both_spellings() {
+    fn every_verdict_accepts_a_code_in_both_spellings() {
         let line = "no=1, as-is=2,as_is =3";
         assert!(ExitCodes::parse(line.split(',')).unwrap_err().contains("as-is has a code already"));
         let line = "no=1, as_is=83,bigger=82,fewer-jobs=82,longer=255,elsewhere = 7,";
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_pair_is_refused_with_what_would_be_right() {
+    fn invalid_exit_code_pairs_name_the_valid_form() {
         for (pair, expected) in [
             ("bigger", "expected VERDICT=CODE"),
             ("larger=3", "verdicts are: no, as-is, bigger, fewer-jobs, longer, elsewhere"),

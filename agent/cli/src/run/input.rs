@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_wound_back_to_where_it_was() {
+    fn a_file_is_rewound_to_its_original_offset() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"before after").unwrap();
         file.rewind().unwrap();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_can_be_given_again_only_if_nothing_of_it_was_read() {
+    fn only_an_unread_pipe_can_be_given_again() {
         let (reader, writer) = io::pipe().unwrap();
         let open = StandardInput::examine(&reader);
         assert_eq!(

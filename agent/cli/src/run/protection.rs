@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_started_after_it_was_lifted_can_be_killed() {
+    fn processes_started_after_unprotect_are_killable() {
         let root = tempfile::tempdir().unwrap();
         let file = root.path().join("proc/self/oom_score_adj");
         fs::create_dir_all(file.parent().unwrap()).unwrap();

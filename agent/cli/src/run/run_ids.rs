@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn each_run_of_a_job_gets_an_id_of_its_own() {
+    fn each_run_of_a_job_gets_an_id() {
         let dir = tempfile::tempdir().unwrap();
         let spool = dir.path().join("spool");
         let own = |job| own(&spool, job);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_system_that_hangs_does_not_hold_the_build() {
+    async fn a_hanging_file_system_never_blocks_the_build() {
         let (_never, hangs) = std::sync::mpsc::channel::<io::Result<RunNumber>>();
         let claimed = run_within(FILE_SYSTEM_TIMEOUT, move || hangs.recv().unwrap()).await;
         let (id, claim) = id_of_claim("gitlab.com:7", claimed);
@@ -151,14 +151,14 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_can_be_written_the_job_is_one_attempt() {
+    fn an_unwritable_spool_means_one_attempt_per_job() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("file"), "").unwrap();
         assert_eq!(own(&dir.path().join("file/spool"), "7"), "7");
     }
 
     #[test]
-    fn a_folder_of_another_program_is_neither_written_nor_swept() {
+    fn a_linked_runs_folder_is_left_untouched() {
         let dir = tempfile::tempdir().unwrap();
         let (spool, other) = (dir.path().join("spool"), dir.path().join("other"));
         for made in [&spool, &other] {

@@ -147,7 +147,7 @@ fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
 }
 
 #[test]
-fn a_stderr_without_a_reader_does_not_hold_the_end() {
+fn an_unread_stderr_does_not_delay_the_end() {
     let (reader, writer) = full_pipe();
     assert_eq!(run_agent(agent("exit 5").stderr(writer)).0, 5);
     drop(reader);
@@ -170,7 +170,7 @@ fn a_build_does_not_get_the_agents_token() {
 }
 
 #[test]
-fn a_command_that_cannot_run_is_127_or_126_and_leaves_nothing() {
+fn an_unrunnable_command_exits_127_or_126() {
     let (code, _stdout, stderr) = run_agent(&mut agent("exec no-such-command-here -x"));
     assert_eq!(code, 127);
     assert!(stderr.contains("cannot run 'no-such-command-here': No such file"), "{stderr}");
@@ -178,7 +178,7 @@ fn a_command_that_cannot_run_is_127_or_126_and_leaves_nothing() {
 }
 
 #[test]
-fn a_script_without_an_interpreter_line_runs_as_under_a_shell() {
+fn scripts_without_shebang_run_through_the_shell() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("bin/plain-script");
     for (folder, text) in [("bin", "exit \"$1\"\n"), ("dir/plain-script", ""), ("off", "exit 9\n")] {
@@ -215,7 +215,7 @@ fn memory_that_a_build_holds_is_its_need() {
 }
 
 #[test]
-fn the_group_is_gone_after_the_run_and_the_agent_was_not_in_it() {
+fn the_builds_cgroup_is_removed_after_the_run() {
     if !owns_groups() {
         return;
     }
@@ -227,7 +227,7 @@ fn the_group_is_gone_after_the_run_and_the_agent_was_not_in_it() {
 }
 
 #[tokio::test]
-async fn what_outlives_the_command_is_neither_waited_for_nor_killed() {
+async fn surviving_processes_are_neither_awaited_nor_killed() {
     if !owns_groups() {
         return;
     }
@@ -246,7 +246,7 @@ async fn what_outlives_the_command_is_neither_waited_for_nor_killed() {
 }
 
 #[test]
-fn without_cgroups_the_process_tree_is_measured_daemons_included() {
+fn without_cgroups_the_process_tree_includes_daemons() {
     let root = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink("/proc", root.path().join("proc")).unwrap();
     // the middle shell ends at once, and its pipe goes to the reaper of its descendants
@@ -264,7 +264,7 @@ fn without_cgroups_the_process_tree_is_measured_daemons_included() {
 }
 
 #[test]
-fn the_agent_asks_to_be_spared_when_the_kernel_kills_for_memory() {
+fn the_agent_lowers_its_oom_score() {
     let root = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(root.path().join("proc/self")).unwrap();
     let (code, _stdout, stderr) = run_agent(agent("exit 3").env(ROOT, root.path()));

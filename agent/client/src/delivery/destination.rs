@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_waits_for_its_server_and_its_identity() {
+    fn a_spool_file_belongs_to_server_and_identity() {
         let text = |text: &str| with(Some(Token::Text(text.into())));
         let own = SpoolDestination::of("http://A.example:7410/", &text("one"));
         let file = PathBuf::from(format!("/spool/h_7-01ABC.{}.spool", own.name_part()));

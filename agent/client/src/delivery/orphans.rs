@@ -125,7 +125,7 @@ mod tests {
     use crate::trust::Trust;
 
     #[test]
-    fn files_that_runs_have_to_leave_hide_none_behind_them_from_all_runs() {
+    fn undeliverable_files_do_not_starve_the_others() {
         let destination = SpoolDestination::of("http://a.example:7410", &Trust::default());
         let files = |count: usize| {
             let path = |n| PathBuf::from(format!("/spool/{n:03}-s.{}.spool", destination.name_part()));

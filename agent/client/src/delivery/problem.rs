@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_that_is_no_grpc_names_the_port_and_the_proxy() {
+    fn a_non_grpc_response_suggests_port_and_proxy() {
         let text = |message: &str| DeliveryProblem::from_status(&Status::unavailable(message)).text;
         let proxy = text("grpc-status header missing, mapped from HTTP status code 502");
         assert!(
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn no_answer_is_tried_for_ever_that_cannot_change() {
+    fn permanent_refusals_are_not_retried_forever() {
         let kinds = |wanted| (0..=16).map(Code::from).filter(move |code| kind_of(*code) == wanted);
         let refused: Vec<Code> = kinds(ProblemKind::Refused).collect();
         assert_eq!(refused, [Code::InvalidArgument, Code::OutOfRange, Code::DataLoss]);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_the_server_asks_for_is_read() {
+    fn the_servers_retry_delay_is_used() {
         let details = ErrorDetails::with_retry_info(Some(Duration::from_secs(3)));
         let status = Status::with_error_details(Code::ResourceExhausted, "full", details);
         let trouble = DeliveryProblem::from_status(&status).with_wait(Some(Duration::from_secs(9)));

@@ -88,7 +88,7 @@ fn start_one(dir: &TempDir, url: &str) -> Delivery {
 }
 
 #[tokio::test]
-async fn a_server_that_is_about_to_stop_is_left_and_found_again() {
+async fn delivery_reconnects_after_a_server_restart() {
     let dir = TempDir::new().unwrap();
     let mut fake =
         FakeCollector::start(CollectorFaults { advice_ms: Some(1), ..CollectorFaults::default() }).await;
@@ -102,7 +102,7 @@ async fn a_server_that_is_about_to_stop_is_left_and_found_again() {
 }
 
 #[tokio::test]
-async fn an_acknowledged_end_that_got_lost_is_not_a_second_end() {
+async fn a_lost_acknowledgement_does_not_repeat_the_end() {
     let dir = TempDir::new().unwrap();
     let fake = FakeCollector::start(CollectorFaults { swallow_seals: 1, ..CollectorFaults::default() }).await;
     let report = finish(start_one(&dir, &fake.url)).await;
@@ -111,7 +111,7 @@ async fn an_acknowledged_end_that_got_lost_is_not_a_second_end() {
 }
 
 #[tokio::test]
-async fn an_attempt_that_others_closed_is_reported_and_not_called_delivered() {
+async fn an_attempt_closed_elsewhere_is_not_called_delivered() {
     let dir = TempDir::new().unwrap();
     let fake = FakeCollector::start(CollectorFaults::default()).await;
     for expected in [true, false] {
@@ -122,7 +122,7 @@ async fn an_attempt_that_others_closed_is_reported_and_not_called_delivered() {
 }
 
 #[tokio::test]
-async fn a_hung_server_costs_no_more_than_the_patience() {
+async fn a_hung_server_costs_at_most_the_timeout() {
     let dir = TempDir::new().unwrap();
     let mut fake = FakeCollector::start(CollectorFaults { mute: true, ..CollectorFaults::default() }).await;
     let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
@@ -134,7 +134,7 @@ async fn a_hung_server_costs_no_more_than_the_patience() {
 }
 
 #[tokio::test]
-async fn an_answer_about_another_attempt_is_no_acknowledgement_of_this_one() {
+async fn acknowledgements_of_other_attempts_are_ignored() {
     let dir = TempDir::new().unwrap();
     let mut fake =
         FakeCollector::start(CollectorFaults { mistaken: true, ..CollectorFaults::default() }).await;
@@ -158,7 +158,7 @@ async fn without_a_server_address_nothing_is_written() {
 }
 
 #[tokio::test]
-async fn a_spool_that_cannot_be_written_costs_no_sample_while_the_server_is_there() {
+async fn an_unwritable_spool_loses_no_samples_while_online() {
     let dir = TempDir::new().unwrap();
     fs::write(dir.path().join("spool"), "a file where the directory should be").unwrap();
     let fake = FakeCollector::start(CollectorFaults::default()).await;
@@ -184,7 +184,7 @@ async fn dropped_numbers_are_declared_lost() {
 }
 
 #[tokio::test]
-async fn a_refused_orphan_is_set_aside_and_blocks_no_other() {
+async fn a_refused_orphan_is_quarantined_and_blocks_none() {
     let dir = TempDir::new().unwrap();
     for attempt in ["bad", "held", "good"] {
         leave_behind(&dir, attempt, 3);
@@ -196,7 +196,7 @@ async fn a_refused_orphan_is_set_aside_and_blocks_no_other() {
 }
 
 #[tokio::test]
-async fn an_orphan_that_only_its_own_job_may_deliver_stays_and_blocks_no_other() {
+async fn another_jobs_orphan_stays_and_blocks_none() {
     let dir = TempDir::new().unwrap();
     let theirs = leave_behind(&dir, "theirs", 3);
     leave_behind(&dir, "good", 3);
@@ -206,7 +206,7 @@ async fn an_orphan_that_only_its_own_job_may_deliver_stays_and_blocks_no_other()
 }
 
 #[tokio::test]
-async fn an_orphan_out_of_step_is_tried_once_more_and_then_set_aside() {
+async fn an_out_of_sequence_orphan_is_retried_once() {
     let dir = TempDir::new().unwrap();
     leave_behind(&dir, "odd", 3);
     leave_behind(&dir, "odd2", 3);
@@ -221,7 +221,7 @@ async fn an_orphan_out_of_step_is_tried_once_more_and_then_set_aside() {
 }
 
 #[tokio::test]
-async fn a_run_with_the_id_of_another_run_goes_on_under_the_one_that_the_server_names() {
+async fn a_duplicate_run_continues_under_its_new_id() {
     let (first, second) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let fake = FakeCollector::start(CollectorFaults::default()).await;
     let run = |session: &str| Hello { session: session.into(), takes_new_id: true, ..hello("h:7") };
@@ -237,7 +237,7 @@ async fn a_run_with_the_id_of_another_run_goes_on_under_the_one_that_the_server_
 }
 
 #[tokio::test]
-async fn what_waits_for_one_server_goes_to_no_other_and_to_no_other_caller() {
+async fn spooled_samples_go_only_to_their_destination() {
     let dir = TempDir::new().unwrap();
     let with_token = |url: &str, token: &str| {
         let trust = Trust { token: Some(Token::Text(token.into())), ..Trust::default() };
@@ -270,7 +270,7 @@ async fn what_waits_for_one_server_goes_to_no_other_and_to_no_other_caller() {
 }
 
 #[tokio::test]
-async fn the_own_attempt_is_kept_aside_if_the_server_refuses_it_or_a_message_is_too_large() {
+async fn a_refused_own_attempt_is_quarantined() {
     for code in [Code::InvalidArgument, Code::OutOfRange] {
         let dir = TempDir::new().unwrap();
         let fake = refusing(&[("a", code)]).await;
@@ -281,7 +281,7 @@ async fn the_own_attempt_is_kept_aside_if_the_server_refuses_it_or_a_message_is_
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_the_agent_does_not_hold_up_the_end_and_the_file_stays() {
+async fn an_authentication_refusal_keeps_the_file_without_delay() {
     let dir = TempDir::new().unwrap();
     let mut fake = refusing(&[("a", Code::Unauthenticated)]).await;
     let report = finish(start_one(&dir, &fake.url)).await;

@@ -56,7 +56,7 @@ async fn parsed(addresses: &[&str]) -> Servers {
 }
 
 #[tokio::test]
-async fn the_server_that_serves_is_found_whatever_the_other_addresses_do() {
+async fn the_serving_server_is_found_among_failing_addresses() {
     let (serving, standby) = (start(true).await, start(false).await);
     let ((_listener, frozen), refusing) = (frozen(), refusing());
     let mut addresses = [&*serving.url, &*standby.url, &*frozen, &*refusing];
@@ -70,7 +70,7 @@ async fn the_server_that_serves_is_found_whatever_the_other_addresses_do() {
 }
 
 #[tokio::test]
-async fn a_found_server_is_kept_until_it_fails_and_then_the_one_that_took_over_is_found() {
+async fn a_server_is_kept_until_a_failover() {
     let (first, second) = (start(false).await, start(true).await);
     let servers = parsed(&[&first.url, &second.url]).await;
     servers.connect().await.unwrap();
@@ -83,7 +83,7 @@ async fn a_found_server_is_kept_until_it_fails_and_then_the_one_that_took_over_i
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_what_it_says_it_serves_is_tried_last() {
+async fn a_server_refusing_its_role_is_tried_last() {
     let (first, second) = (start(true).await, start(true).await);
     let servers = parsed(&[&first.url, &second.url]).await;
     for found in [&first, &second, &first] {
@@ -97,7 +97,7 @@ async fn a_server_that_refuses_what_it_says_it_serves_is_tried_last() {
 }
 
 #[tokio::test]
-async fn addresses_of_a_name_beyond_the_limit_are_reported() {
+async fn addresses_beyond_the_limit_are_reported() {
     let everywhere = Network {
         resolve: |_host, _port| {
             let found = (1..=99).map(|last| SocketAddr::from(([127, 0, 0, last], 1))).collect();
@@ -115,7 +115,7 @@ async fn addresses_of_a_name_beyond_the_limit_are_reported() {
 }
 
 #[tokio::test]
-async fn without_a_server_that_serves_each_address_has_its_reason() {
+async fn each_address_gives_its_reason_when_none_serves() {
     let (standby, refusing) = (start(false).await, refusing());
     let servers = parsed(&[&refusing, &standby.url]).await;
     let reason = servers.connect().await.unwrap_err();
@@ -167,7 +167,7 @@ async fn another_program_is_no_server_that_serves() {
 }
 
 #[tokio::test]
-async fn a_survey_says_what_each_address_is_in_the_order_of_the_option() {
+async fn a_survey_lists_each_address_in_order() {
     let (serving, standby, refusing) = (start(true).await, start(false).await, refusing());
     let tried = parsed(&[&refusing, &standby.url, &serving.url]).await.survey().await;
     let found: Vec<_> = tried
@@ -183,7 +183,7 @@ async fn a_survey_says_what_each_address_is_in_the_order_of_the_option() {
 }
 
 #[tokio::test]
-async fn wrong_lists_are_refused_with_the_name_of_the_option() {
+async fn invalid_address_lists_are_refused_naming_the_option() {
     let many = vec!["a"; MAX_ADDRESSES + 1].join(",");
     for (list, words) in [
         ("http://a,https://b", "http://a and https://b differ in http and https"),

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn v1_beside_an_empty_v2_finds_each_hierarchy_by_its_own_path() {
+    fn v1_hierarchies_are_found_beside_an_empty_v2() {
         let fake = FakeKernel::hybrid("/process_api/55", "/");
         let groups = find(&fake.kernel(), "self").unwrap().unwrap();
         assert_eq!(groups.memory.version, CgroupVersion::V1);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_without_namespace_finds_its_part_of_the_mount() {
+    fn a_container_without_cgroup_namespace_finds_its_group() {
         let fake = FakeKernel::new();
         let pod = "/kubepods/burstable/pod12/ab34";
         fake.write("/proc/self/cgroup", &format!("0::{pod}\n"));

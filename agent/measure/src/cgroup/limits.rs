@@ -121,7 +121,7 @@ mod tests {
     use crate::{cgroup::find, fake_kernel::FakeKernel};
 
     #[test]
-    fn the_smallest_limit_of_all_ancestors_is_in_force() {
+    fn the_smallest_ancestor_limit_is_in_force() {
         let fake = FakeKernel::v2("/kubepods/pod1/build");
         let base = "/sys/fs/cgroup/kubepods";
         fake.write(&format!("{base}/memory.max"), "8589934592\n");
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_files_count_as_left_below_each_limit() {
+    fn page_cache_counts_as_left_below_limits() {
         let v2 = FakeKernel::v2("/ci/server");
         v2.write("/sys/fs/cgroup/ci/memory.max", "1000\n");
         v2.write("/sys/fs/cgroup/ci/memory.current", "900\n");

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn kills_in_groups_below_are_added_up_and_stay_counted_after_these_are_gone() {
+    fn kills_in_nested_groups_outlive_the_groups() {
         let fake = FakeKernel::new();
         fake.write("/g/memory.failcnt", "0\n");
         let mut nested = NestedGroups::new(fake.kernel().path("/g"));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_is_looked_at_while_it_is_removed_keeps_what_it_had_counted() {
+    fn a_group_being_removed_keeps_its_counts() {
         let fake = FakeKernel::new();
         fake.write("/g/memory.failcnt", "0\n");
         let mut nested = NestedGroups::new(fake.kernel().path("/g"));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn more_groups_than_anyone_needs_are_not_all_looked_at() {
+    fn the_number_of_nested_groups_is_bounded() {
         let fake = FakeKernel::new();
         for number in 0..MAX_GROUPS + 50 {
             group(&fake, &number.to_string(), 1);

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_the_build_made_go_from_the_leaves_up_and_one_in_use_stays_with_those_above_it() {
+    fn nested_groups_are_removed_unless_in_use() {
         let dir = tempfile::tempdir().unwrap();
         let place = |path: &str| dir.path().join(path);
         for path in ["own/a/b/c", "own/d", "used/a/b", "used/d"] {
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_v2_group_without_a_memory_controller_is_given_up_and_removed() {
+    fn v2_groups_without_a_memory_controller_are_removed() {
         let fake = FakeKernel::v2("/build");
         let groups = find(&fake.kernel(), "self").unwrap().unwrap();
         assert!(BuildCgroup::make(&groups, "01").is_err());
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_would_escape_the_agents_limit_is_not_made() {
+    fn groups_escaping_the_agents_limit_are_not_made() {
         let fake = FakeKernel::hybrid("/build", "/build");
         fake.write("/sys/fs/cgroup/memory/build/memory.use_hierarchy", "0\n");
         let groups = find(&fake.kernel(), "self").unwrap().unwrap();
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_cannot_be_entered_leaves_the_agent_where_it_was() {
+    fn a_failed_entry_leaves_the_agent_in_place() {
         let fake = FakeKernel::hybrid("/build", "/build");
         let groups = find(&fake.kernel(), "self").unwrap().unwrap();
         let own = BuildCgroup::make(&groups, "01").unwrap();
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn if_one_hierarchy_refuses_nothing_is_left_in_the_other() {
+    fn a_refusing_hierarchy_leaves_no_partial_group() {
         let fake = FakeKernel::hybrid("/build", "/build");
         let groups = find(&fake.kernel(), "self").unwrap().unwrap();
         fake.write("/sys/fs/cgroup/cpuacct/build/plimsoll-01", "in the way");

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_found_with_both_drivers_and_below_a_node_that_is_a_container() {
+    fn pods_are_found_with_both_cgroup_drivers() {
         let systemd = "kubepods-burstable-pod5f0e1d1c_1111_2222_3333_444455556666.slice";
         for (pod, prefix, suffix) in [
             (format!("kubepods/burstable/pod{UID}"), "", ""),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_container_that_holds_the_namespaces_is_small_and_alone() {
+    fn the_pause_container_is_small_and_alone() {
         let fake = FakeKernel::v2("/pod/pause");
         let pause = container_of(fake.kernel().path("/sys/fs/cgroup/pod/pause"));
         assert!(looks_like_pause(&pause));

@@ -41,7 +41,7 @@ fn run(own: &BuildCgroup, script: &str, mut look: impl FnMut(&Reading)) -> (Read
 }
 
 #[tokio::test]
-async fn a_kill_at_a_limit_above_is_distinguished_from_one_at_the_own_limit() {
+async fn own_and_ancestor_limit_kills_are_distinguished() {
     let Some(agent) = find(&Kernel::running(), "self").unwrap() else { return };
     let Some(outer) = make(&agent) else { return println!("skipped: no cgroup can be made here") };
     let Some(inner) = make(outer.groups()) else {
@@ -61,7 +61,7 @@ async fn a_kill_at_a_limit_above_is_distinguished_from_one_at_the_own_limit() {
 }
 
 #[tokio::test]
-async fn a_kill_in_a_group_that_the_build_made_counts_after_that_group_is_gone() {
+async fn real_kills_in_removed_nested_groups_are_counted() {
     let Some(agent) = find(&Kernel::running(), "self").unwrap() else { return };
     let Some(own) = make(&agent).filter(|own| own.groups().memory.version == CgroupVersion::V1) else {
         return println!("skipped: no v1 cgroup can be made here");

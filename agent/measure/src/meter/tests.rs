@@ -4,7 +4,7 @@ use super::*;
 use crate::fake_kernel::FakeKernel;
 
 #[test]
-fn a_group_that_cannot_be_split_is_shared_and_the_wanted_limit_is_not_claimed() {
+fn an_unsplittable_group_is_shared_without_the_limit() {
     let fake = FakeKernel::v2("/pod/build");
     fake.write("/sys/fs/cgroup/pod/memory.max", "1000000\n");
     let mut meter = Meter::prepare(&fake.kernel(), "01", Some(64 << 20));
@@ -16,7 +16,7 @@ fn a_group_that_cannot_be_split_is_shared_and_the_wanted_limit_is_not_claimed() 
 }
 
 #[test]
-fn what_others_hold_in_a_shared_group_is_not_taken_for_the_build() {
+fn others_memory_in_a_shared_group_is_excluded() {
     let fake = FakeKernel::v2("/build");
     let source = |procs: &str, kib: u64| {
         fake.write("/sys/fs/cgroup/build/cgroup.procs", procs);
@@ -66,7 +66,7 @@ fn others_that_come_later_are_not_the_build() {
 }
 
 #[test]
-fn v1_without_a_group_of_its_own_is_shared_as_well() {
+fn v1_without_an_own_group_is_shared() {
     let fake = FakeKernel::hybrid("/build", "/build");
     let mut meter = Meter::prepare(&fake.kernel(), "01", None);
     assert_eq!(meter.source(), Source::CgroupV1);
@@ -76,7 +76,7 @@ fn v1_without_a_group_of_its_own_is_shared_as_well() {
 }
 
 #[test]
-fn the_counters_of_the_whole_machine_are_not_taken_for_the_build() {
+fn machine_wide_counters_are_not_used() {
     let fake = FakeKernel::hybrid("/build", "/build");
     fake.write("/sys/fs/cgroup/memory/build/release_agent", "\n");
     let mut meter = Meter::prepare(&fake.kernel(), "01", None);
@@ -119,6 +119,6 @@ fn a_file_that_breaks_later_is_a_gap() {
 }
 
 #[test]
-fn a_limit_that_is_too_small_is_reported_with_its_option_and_as_people_read_sizes() {
+fn a_too_small_limit_names_its_option() {
     assert_eq!(too_small(1), "--limit-memory is 1 B, and the least that can be set is 16 MiB");
 }

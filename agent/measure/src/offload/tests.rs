@@ -40,7 +40,7 @@ fn watched(seconds: u64, at: impl Fn(u64) -> (&'static [&'static str], u64)) -> 
 }
 
 #[test]
-fn a_build_that_waits_for_a_client_is_done_elsewhere() {
+fn waiting_for_a_remote_client_is_offloading() {
     for (programs, service) in [
         (&["sh", "docker", "docker-buildx"][..], "docker"),
         (&["sh", "podman"], "podman"),
@@ -61,7 +61,7 @@ fn a_build_that_waits_for_a_client_is_done_elsewhere() {
 }
 
 #[test]
-fn a_build_that_works_itself_is_not_whatever_runs_beside_it() {
+fn a_working_build_is_not_offloaded() {
     assert_eq!(watched(600, |second| (if second == 3 { &["docker"] } else { &["cc1plus"] }, 990)), None);
     assert_eq!(
         watched(600, |_| (&["kubectl", "cc1plus"], 990)),
@@ -75,7 +75,7 @@ fn a_build_that_works_itself_is_not_whatever_runs_beside_it() {
 }
 
 #[test]
-fn a_daemon_among_the_processes_of_the_build_is_measured_with_it() {
+fn a_daemon_inside_the_build_is_measured() {
     assert_eq!(watched(60, |_| (&["docker", "dockerd"], 0)), None);
     assert_eq!(
         watched(60, |second| (if second == 9 { &["buildctl", "buildkitd"] } else { &["buildctl"] }, 0)),
@@ -103,7 +103,7 @@ fn half_of_the_time_is_the_bound() {
 }
 
 #[test]
-fn a_program_under_another_name_is_known_by_its_file() {
+fn renamed_programs_are_recognized_by_their_executable() {
     let fake = FakeKernel::new();
     fake.write("/proc/7/comm", "gcc\n");
     symlink("/usr/bin/distcc", fake.kernel().path("/proc/7/exe")).unwrap();
@@ -112,7 +112,7 @@ fn a_program_under_another_name_is_known_by_its_file() {
 }
 
 #[test]
-fn looks_rest_and_see_a_bounded_number_of_processes() {
+fn process_scans_are_bounded_and_pause() {
     let fake = FakeKernel::new();
     (1..1000).for_each(|pid| fake.write(&format!("/proc/{pid}/comm"), "docker\n"));
     let found = ServicePrograms::among_processes(&fake.kernel().path("/proc"), 1..1000);
@@ -194,7 +194,7 @@ fn tcp_within_the_build_is_no_connection_outside() {
 }
 
 #[test]
-fn a_unix_socket_counts_if_a_daemon_holds_its_end() {
+fn unix_sockets_count_when_a_daemon_holds_them() {
     let (fake, dir) = (FakeKernel::new(), tempfile::tempdir().unwrap());
     let inode = |socket: &dyn AsFd| rustix::fs::fstat(socket.as_fd()).unwrap().st_ino;
     let connected = |path: PathBuf| {

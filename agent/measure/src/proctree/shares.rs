@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fork_counts_its_pages_once_from_the_first_reading_on() {
+    fn pages_shared_by_a_fork_count_once() {
         let fake = FakeKernel::new();
         let mut pages = pages(&fake);
         assert_eq!(sum(&mut pages, &[process(&fake, [7, 1], 400, 400)]), 400);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_nothing_changed_is_not_walked_again_and_counts_what_it_grew_by() {
+    fn an_unchanged_process_is_not_walked_again() {
         let fake = FakeKernel::new();
         let mut pages = pages(&fake);
         let at = |mib| [process(&fake, [7, 1], mib, 300), process(&fake, [8, 1], 100, 100)];
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn every_process_has_its_turn_and_another_one_with_the_same_id_is_new() {
+    fn every_process_is_reread_and_reused_pids_detected() {
         let fake = FakeKernel::new();
         let mut pages = pages(&fake);
         assert_eq!(sum(&mut pages, &[process(&fake, [7, 1], 300, 300)]), 300);

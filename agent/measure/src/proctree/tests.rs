@@ -9,7 +9,7 @@ fn process(fake: &FakeKernel, pid: i32, parent: i32, ticks: [u64; 4], anon_kib: 
 }
 
 #[test]
-fn a_process_that_runs_and_is_hidden_has_not_ended() {
+fn a_hidden_running_process_has_not_ended() {
     let hidden = tempfile::tempdir().unwrap();
     let own = i32::try_from(std::process::id()).unwrap();
     let known = BTreeSet::new();
@@ -53,7 +53,7 @@ fn pages_that_processes_share_count_once() {
 }
 
 #[test]
-fn a_build_that_others_started_counts_with_its_first_process_from_its_beginning() {
+fn a_followed_build_counts_from_its_first_process() {
     let fake = FakeKernel::new();
     process(&fake, 10, 1, [9, 1, 100, 0], 50_000);
     process(&fake, 11, 10, [100, 50, 0, 0], 1000);
@@ -119,7 +119,7 @@ fn needed_kib(tree: &mut ProcessTree) -> u64 {
 }
 
 #[test]
-fn a_real_process_is_seen_with_its_memory_and_its_cpu_time_after_its_end() {
+fn a_real_process_keeps_its_cpu_after_exit() {
     // the shell's own pipe says when tail has read everything; then it holds all of it until its input ends
     let script =
         "{ head -c 60000000 /dev/zero; echo; echo full >&2; read -r line <&3; } 3<&0 | tail >/dev/null";

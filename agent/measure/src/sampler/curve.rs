@@ -69,7 +69,7 @@ mod tests {
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
     #[test]
-    fn the_curve_of_any_build_has_at_most_120_parts_and_keeps_its_peak_in_place() {
+    fn the_curve_is_bounded_and_keeps_its_peak() {
         for hours in [0, 1, 500] {
             let mut curve = NeedCurve::new();
             let readings = 100 + hours * 36_000;

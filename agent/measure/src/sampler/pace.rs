@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_young_build_is_read_every_50_ms_and_an_older_one_ten_times_a_second_in_rows() {
+    fn young_builds_are_read_more_often() {
         let (readings, rows) = plan(MS(1000), 4000);
         assert_eq!(readings[..40], rows[..40]);
         assert_eq!(readings[38..42], [1950, 2000, 2100, 2200]);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_more_gets_it_at_all_times_and_for_less_after_the_first_seconds() {
+    fn the_requested_interval_applies_after_startup() {
         let (readings, rows) = plan(MS(20), 4000);
         assert_eq!((readings.len(), rows.len()), (200, 200));
         assert_eq!(plan(MS(100), 4000).0, plan(MS(100), 4000).1);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_costly_reading_is_followed_by_a_rest_of_99_times_its_cost() {
+    fn costly_readings_are_followed_by_proportional_pauses() {
         let mut pace = Pace::new(MS(1000));
         pace.take(MS(50));
         pace.pause_after(MS(60), Duration::from_micros(10));

@@ -107,7 +107,7 @@ mod tests {
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
     #[test]
-    fn a_phase_ends_when_the_next_begins_and_has_its_own_peak_and_cpu_time() {
+    fn phases_have_their_own_peak_and_cpu() {
         let mut phases = Phases::default();
         phases.add_need(1000);
         phases.end(MS(5), 1);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_phases_the_last_takes_the_rest() {
+    fn excess_phases_merge_into_the_last() {
         let mut phases = Phases::default();
         for number in 0..1000 {
             phases.begin("step", MS(number * 10), number * 100, 0);

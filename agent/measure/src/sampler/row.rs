@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_is_the_mean_and_the_highest_and_one_reading_is_itself() {
+    fn a_row_holds_mean_and_maximum() {
         let mut row = SampleRow::default();
         row.add(MemorySize { memory: u64::MAX, need: 10_001 });
         assert_eq!(row.means(), (MemorySize { memory: u64::MAX, need: 10_001 }, None));

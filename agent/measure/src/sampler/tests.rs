@@ -34,7 +34,7 @@ fn set_need(fake: &FakeKernel, bytes: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peak_of_250_ms_is_seen_and_the_row_says_its_mean_and_its_highest() {
+async fn a_short_peak_appears_as_the_rows_maximum() {
     let fake = FakeKernel::v2("/build");
     fake.write(&format!("{GROUP}/memory.current"), "10000000\n");
     let (samples, sampler) = sampled(&fake, 13_000, Duration::from_secs(1), |ms| {
@@ -55,7 +55,7 @@ async fn a_peak_of_250_ms_is_seen_and_the_row_says_its_mean_and_its_highest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_build_that_only_waits_for_docker_is_done_elsewhere_and_one_that_works_is_not() {
+async fn only_builds_that_wait_are_called_offloaded() {
     let of = async |program: &str, cpu_share: u128| {
         let fake = FakeKernel::v2("/build");
         fake.write(&format!("{GROUP}/cgroup.procs"), "7\n");
@@ -77,7 +77,7 @@ async fn a_build_that_only_waits_for_docker_is_done_elsewhere_and_one_that_works
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_build_of_two_seconds_has_a_series_of_single_readings() {
+async fn short_builds_record_single_readings() {
     let fake = FakeKernel::v2("/build");
     let (samples, sampler) = sampled(&fake, 2_000, Duration::from_mins(1), |_ms| {}).await;
     assert_eq!(samples.len(), 40);
@@ -88,7 +88,7 @@ async fn a_build_of_two_seconds_has_a_series_of_single_readings() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn readings_that_fail_are_gaps_and_a_group_that_vanishes_ends_nothing() {
+async fn failed_readings_are_gaps() {
     let fake = FakeKernel::v2("/build");
     let (samples, sampler) = sampled(&fake, 9_000, Duration::from_secs(1), |ms| {
         let text = if (3_050..6_050).contains(&ms) { "gone" } else { "10000" };
@@ -122,7 +122,7 @@ async fn phases_have_their_own_need_and_cpu_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_starved_build_is_known_while_it_runs_and_reported_once() {
+async fn a_starved_build_is_reported_once_while_running() {
     let fake = FakeKernel::v2("/build");
     fake.write(&format!("{GROUP}/memory.max"), "10000\n");
     let mut notices = Vec::new();
@@ -144,7 +144,7 @@ async fn a_starved_build_is_known_while_it_runs_and_reported_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kill_is_reported_with_the_limit_that_it_hit() {
+async fn a_kill_is_reported_with_its_limit() {
     let fake = FakeKernel::v2("/build");
     let (_samples, mut sampler) = sampled(&fake, 500, Duration::from_secs(1), |ms| {
         let kills = u8::from(ms > 200);

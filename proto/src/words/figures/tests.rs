@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn sizes_are_written_in_the_unit_that_people_use() {
+fn sizes_use_readable_units() {
     let written = [0, 1023, 2048, 300 << 20, (1 << 30) - 1, 3 << 29, 100 << 30, 2 << 40].map(bytes);
     let expected = ["0 B", "1023 B", "2 KiB", "300 MiB", "1.00 GiB", "1.50 GiB", "100.00 GiB", "2.00 TiB"];
     assert_eq!(written, expected);
@@ -14,7 +14,7 @@ fn sizes_are_written_in_the_unit_that_people_use() {
 }
 
 #[test]
-fn times_are_as_short_as_they_can_be_and_rounded() {
+fn durations_are_short_and_rounded() {
     let written = [0, 40, 99, 150, 950, 1550, 59_949].map(millis);
     assert_eq!(written, ["0 s", "40 ms", "99 ms", "0.2 s", "1.0 s", "1.6 s", "59.9 s"]);
     let longer = [59_950, 61_499, 61_500, 3_599_500, 3_661_000, 5_370_000].map(millis);
@@ -56,7 +56,7 @@ fn sums_have_digits_that_count() {
 }
 
 #[test]
-fn none_and_all_are_shown_for_none_and_all_alone() {
+fn only_none_and_all_are_shown_exactly() {
     let written = [0.0, 0.0001, 0.004, 0.25, 0.996, 0.99999, 1.0, 1.5].map(percent);
     assert_eq!(written, ["0 %", "under 0.1 %", "0.4 %", "25 %", "99.6 %", "99.9 %", "100 %", "150 %"]);
     assert_eq!([share(1.0, 4.0), share(1.0, 0.0), share_of(1, 4)], ["25 %", "–", "25 %"]);
@@ -64,7 +64,7 @@ fn none_and_all_are_shown_for_none_and_all_alone() {
 
 proptest! {
     #[test]
-    fn what_is_above_zero_is_never_written_as_zero(value in 1e-9..1e9_f64) {
+    fn positive_numbers_are_never_shown_as_zero(value in 1e-9..1e9_f64) {
         for text in [amount(value), cores(value), percent(value)] {
             prop_assert!(text.chars().any(|c| ('1'..='9').contains(&c)), "{value}: {text}");
         }
@@ -82,6 +82,6 @@ proptest! {
 }
 
 #[test]
-fn lengths_of_time_are_shown_in_the_largest_unit_that_fits() {
+fn durations_use_the_largest_whole_unit() {
     assert_eq!([86_400_000, 5_400_000, 1500].map(in_one_unit), ["1 d", "90 min", "1500 ms"]);
 }

@@ -8,7 +8,7 @@ fn resources(request: Option<u64>, limit: Option<u64>) -> Resources {
 }
 
 #[test]
-fn a_limit_without_a_request_is_what_was_asked_for_everywhere() {
+fn a_limit_without_request_counts_as_the_request() {
     let limit = resources(None, Some(120 << 20));
     assert_eq!(memory_asked(Some(&limit)), Some(RequestedMemory { bytes: 120 << 20, is_limit: true }));
     assert_eq!(memory_asked_words(Some(&limit)), "120 MiB, its limit");
@@ -18,7 +18,7 @@ fn a_limit_without_a_request_is_what_was_asked_for_everywhere() {
 }
 
 #[test]
-fn a_need_that_processes_show_says_so_and_what_it_leaves_out() {
+fn a_process_tree_need_names_its_gaps() {
     let of = |source: Source, need: u64| Summary {
         source: source.into(),
         need_peak_bytes: Some(need),
@@ -75,7 +75,7 @@ fn a_highest_use_is_not_below_the_mean() {
 }
 
 #[test]
-fn the_need_is_not_above_the_memory_with_page_cache() {
+fn need_never_exceeds_memory_with_page_cache() {
     let killed = Summary {
         need_peak_bytes: Some(114 << 20),
         memory_peak_bytes: Some(87 << 20),
@@ -91,7 +91,7 @@ fn the_need_is_not_above_the_memory_with_page_cache() {
 }
 
 #[test]
-fn a_need_above_the_ask_is_shown_as_such_and_a_lower_bound_as_one() {
+fn need_above_request_is_shown_with_lower_bounds() {
     let of = |need: u64, ask: u64, censored| {
         let (resources, need_peak_bytes) = (Some(resources(Some(ask), None)), Some(need));
         let summary = Summary { resources, need_peak_bytes, censored, ..Summary::default() };
@@ -110,7 +110,7 @@ fn a_need_above_the_ask_is_shown_as_such_and_a_lower_bound_as_one() {
 }
 
 #[test]
-fn what_no_build_fits_in_is_no_ask_in_any_form() {
+fn unusably_small_sizes_count_as_no_request() {
     for (bytes, written) in [(0, "0 B"), (1, "1 B"), (MIB - 1, "1 MiB"), (1 << 63, "8388608.00 TiB")] {
         let asked = resources(Some(bytes), Some(3 << 30));
         assert_eq!(memory_asked(Some(&asked)), None, "{bytes}");
@@ -125,7 +125,7 @@ fn what_no_build_fits_in_is_no_ask_in_any_form() {
 }
 
 #[test]
-fn a_kill_at_a_limit_says_more_than_the_limit_in_every_form() {
+fn a_limit_kill_shows_more_than_the_limit() {
     let of = |need: u64| Summary {
         need_peak_bytes: Some(need * MIB),
         resources: Some(resources(None, Some(375 * MIB))),
@@ -151,7 +151,7 @@ fn a_kill_at_a_limit_says_more_than_the_limit_in_every_form() {
 }
 
 #[test]
-fn a_need_far_below_the_kernels_mark_says_why() {
+fn a_need_far_below_the_peak_is_explained() {
     let of = |need: u64, mark: u64| {
         let (need_peak_bytes, memory_peak_bytes) = (Some(need * MIB), Some(mark * MIB));
         need_below_mark(&Summary { need_peak_bytes, memory_peak_bytes, ..Summary::default() }).is_some()
@@ -160,7 +160,7 @@ fn a_need_far_below_the_kernels_mark_says_why() {
 }
 
 #[test]
-fn over_a_millisecond_there_is_no_mean_cpu_use() {
+fn too_short_builds_have_no_mean_cpu() {
     let build =
         Summary { wall_ms: 1, cpu_usec: Some(4870), cpu_peak_cores: Some(4.87), ..Summary::default() };
     assert_eq!((mean_cores(&build), peak_cores(&build)), (None, None));
@@ -188,7 +188,7 @@ fn a_missing_curve_has_its_reason() {
 }
 
 #[test]
-fn a_limit_held_if_the_need_stayed_below_it() {
+fn a_limit_sufficed_when_need_stayed_below() {
     let of = |need: u64, in_force: Option<u64>, censored| {
         let predicted = Some(Predicted { memory_limit_bytes: 100, ..Predicted::default() });
         let resources = Some(resources(None, in_force));

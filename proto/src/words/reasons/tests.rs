@@ -81,7 +81,7 @@ fn example_default() -> Quantity {
 }
 
 #[test]
-fn room_for_file_pages_is_bytes_and_no_share_of_a_small_need() {
+fn the_file_page_margin_is_shown_in_bytes() {
     // a need of 20 MiB and the least room
     let shown = reason_of_size(SizeKind::MemoryLimit, 84 << 20, 0.99, 4.2, &SizeBound::None);
     assert_eq!(shown, "covers 99 % of similar builds, with 64 MiB more for file pages");
@@ -97,7 +97,7 @@ fn room_for_file_pages_is_bytes_and_no_share_of_a_small_need() {
 }
 
 #[test]
-fn a_group_of_which_the_request_covers_a_part_is_not_shown_as_above_it() {
+fn a_partly_covered_group_is_not_called_above() {
     let shown = |request: u64, limit: u64| {
         let (least, most) = (13, 19);
         group_coverage(&NeedGroup {
@@ -154,7 +154,7 @@ fn an_answer_of_0_2_0_is_explained() {
 
 proptest! {
     #[test]
-    fn any_text_stays_readable_and_no_number_breaks_a_sentence(text in "[a-z0-9 ,.]{0,60}", value in any::<u64>(), quantile in any::<f64>(), margin in any::<f64>(), rung in 0..9_i32, attempts in any::<u32>()) {
+    fn any_bound_text_round_trips_and_stays_readable(text in "[a-z0-9 ,.]{0,60}", value in any::<u64>(), quantile in any::<f64>(), margin in any::<f64>(), rung in 0..9_i32, attempts in any::<u32>()) {
         let bound = SizeBound::parse(&text);
         prop_assert_eq!(SizeBound::parse(&bound.to_string()), bound);
         let basis = crate::v1::Basis { rung, attempts, quantile, margin, bound: text, size_bound: None, all_of_rung: value % 2 == 0, by_processes: attempts / 2 };
@@ -166,7 +166,7 @@ proptest! {
 }
 
 #[test]
-fn what_all_numbers_have_in_common_is_shown_once() {
+fn what_all_sizes_share_is_shown_once() {
     let default = || {
         let basis =
             Basis { rung: Rung::Default.into(), bound: SizeBound::Default.to_string(), ..Basis::default() };

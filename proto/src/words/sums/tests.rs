@@ -23,7 +23,7 @@ fn nothing_measured_is_not_known_and_not_zero() {
 }
 
 #[test]
-fn used_and_wasted_are_all_that_was_asked_for() {
+fn used_and_wasted_add_up_to_requested() {
     let totals = StatsTotals {
         attempts: 1,
         memory_asked_gib_hours: 4.0,
@@ -39,7 +39,7 @@ fn used_and_wasted_are_all_that_was_asked_for() {
 }
 
 #[test]
-fn attempts_that_asked_for_nothing_are_counted_as_left_out() {
+fn attempts_without_requests_are_counted_as_excluded() {
     let totals = StatsTotals {
         attempts: 9,
         memory_not_measured: 2,
@@ -81,7 +81,7 @@ fn asks_that_are_too_small_are_not_hidden() {
 }
 
 #[test]
-fn a_lower_bound_in_a_sum_is_shown_as_one() {
+fn lower_bounds_in_sums_are_marked() {
     let of = |most| StatsTotals {
         need_over_ask_mean: 0.31,
         need_over_ask_max: most,
@@ -107,7 +107,7 @@ fn a_lower_bound_in_a_sum_is_shown_as_one() {
 }
 
 #[test]
-fn a_request_that_an_out_of_memory_disproved_is_held_against_it_although_the_limit_is_not_known() {
+fn a_request_disproved_by_oom_counts_as_missed() {
     let held = Calibration {
         attempts: 3,
         within_limit: 3,
@@ -119,7 +119,7 @@ fn a_request_that_an_out_of_memory_disproved_is_held_against_it_although_the_lim
 }
 
 #[test]
-fn cpu_time_is_shown_beside_the_time_of_its_own_builds() {
+fn cpu_time_is_shown_beside_matching_build_time() {
     let totals = StatsTotals {
         attempts: 9,
         cpu_not_measured: 8,

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_label_is_private_by_its_name_or_its_beginning() {
+    fn labels_are_private_by_name_or_prefix() {
         let private = PrivacySettings { labels: vec!["customer".into(), "hr-*".into()], logs: false };
         let hidden =
             ["customer", "hr-", "hr-grade", "customers", "hr", ""].map(|name| private.has_label(name));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn private_data_is_hidden_from_callers_without_the_project() {
+    fn private_data_needs_access_to_its_project() {
         let private = PrivacySettings { labels: vec!["customer".into()], logs: true };
         let reader = |roles: &[Role], projects: &[&str]| Identity {
             roles: roles.iter().copied().collect(),

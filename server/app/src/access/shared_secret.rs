@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_equal_to_itself_alone_and_is_not_shown() {
+    fn tokens_match_exactly_and_are_not_shown() {
         let token = SharedTokens::read(file("secret\n\n older \n").path()).unwrap();
         assert!(token.matches(b"secret") && token.matches(b"older"));
         for other in [b"secreT".as_slice(), b"secret ", b"secre", b"", b"xsecret", b"secret\nolder"] {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_for_a_path_is_long_and_of_the_characters_that_kubernetes_takes_there() {
+    fn path_secrets_must_be_long_and_url_safe() {
         let read =
             |text: &str| SharedTokens::read_for_path(file(text).path()).map_err(|error| error.to_string());
         assert!(read("0123456789abcdef\n").unwrap().matches(b"0123456789abcdef"));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_holds_for_its_body_its_time_and_its_key() {
+    fn signatures_bind_body_time_and_key() {
         let both = file(&format!("{}\n{}\n", signing(KEYS[0]), signing(KEYS[1])));
         let signing = SigningKeys::read(both.path()).unwrap();
         let check = |headers: &HeaderMap, body: &str| {

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn every_help_ends_with_examples_that_the_program_understands() {
+    fn every_help_ends_with_valid_examples() {
         let mut line = command();
         line.build();
         walk(&line, &mut |of| {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_the_same_before_a_command_and_behind_it() {
+    fn settings_work_before_and_after_the_command() {
         let commands =
             ["import F", "export F", "verify", "compact", "replay F", "classify F", "backup F", "init D"];
         let commands = commands.into_iter().chain(["rules test F", "pools capacity --kinds auto"]);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_of_a_command_is_not_the_setting_of_the_same_name() {
+    fn command_options_do_not_change_equally_named_settings() {
         let own = read("replay F --failure-price 3").unwrap();
         assert_eq!(own.predict.failure_price, None);
         assert_eq!(read("--failure-price 3 replay F").unwrap().predict.failure_price, Some(3.0));

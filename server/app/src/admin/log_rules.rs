@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_stream_the_errors_and_the_end_are_held() {
+    fn a_log_excerpt_keeps_errors_and_the_end() {
         let long = b"error: first\n".chain(io::repeat(b'x').take(10 << 20)).chain(&b"\nthe end"[..]);
         let held = excerpt_of_stream(long).unwrap();
         assert!(held.len() <= limits::LOG_TAIL_BYTES && held.ends_with(b"x\nthe end"));

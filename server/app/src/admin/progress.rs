@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_form_says_how_much_is_done_and_clears_its_line() {
+    fn each_progress_form_shows_and_clears_its_line() {
         let terminal = InMemoryTerm::new(5, 80);
         let mut progress = Progress::on_target(ProgressDrawTarget::term_like(Box::new(terminal.clone())));
         let mut shown = |tell: &mut dyn FnMut(&mut Progress)| {

@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_read_part_by_part_and_bounded() {
+    fn keys_are_parsed_by_part_and_bounded() {
         let read = |parts: &[&str]| key(&parts.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>());
         let key = read(&["project=a/b", "ref=develop", "label.kind=auto", "variants=x=1"]).unwrap();
         assert_eq!((key.project.as_str(), key.git_ref.as_str()), ("a/b", "develop"));

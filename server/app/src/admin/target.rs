@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_commands_with_one_target_leave_the_file_of_the_one_that_was_first() {
+    fn the_first_command_keeps_a_shared_target() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("backup");
         let mut first = Target::open(&path).unwrap();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_taken_meanwhile_stays_what_it_is_and_nothing_is_left() {
+    fn an_existing_target_is_never_overwritten() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("backup");
         let late = Target::open(&path).unwrap();

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn all_steps_share_one_time_and_the_first_overrun_is_reported() {
+    async fn drain_steps_share_one_timeout() {
         let begin = Instant::now();
         let mut drain = Drain::begin(Duration::from_secs(20), None);
         drain.step(async { Ok(()) }, || "nothing".to_owned()).await;
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_task_that_panics_is_reported_by_its_name() {
+    async fn a_task_that_panics_is_reported_by_name() {
         let tasks = TaskTracker::new();
         let mut long = LongTask::new("ingest", tasks.spawn(async { panic!("on purpose") }));
         let message = long.ended_early().await.to_string();

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stop_that_signals_twice_at_once_is_one_stop() {
+    async fn simultaneous_stop_signals_count_as_one() {
         assert_eq!(seen(&[100]).await, None);
         assert_eq!(seen(&[100, 101, 399]).await, None);
         assert_eq!(seen(&[100, 400]).await, Some(400));

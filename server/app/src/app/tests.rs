@@ -71,7 +71,7 @@ impl Server {
 const PLENTY: Duration = Duration::from_mins(5);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_that_merely_waits_keeps_a_server_from_stopping() {
+async fn idle_streams_do_not_delay_a_stop() {
     let server = Server::start(PLENTY).await;
     let channel = server.connect().await;
     let ask = HealthCheckRequest { service: String::new() };
@@ -99,7 +99,7 @@ async fn nothing_that_merely_waits_keeps_a_server_from_stopping() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_never_stops_asking_is_cut_off_without_a_claim_that_all_is_answered() {
+async fn an_endless_client_is_cut_off_with_error() {
     let server = Server::start(PLENTY).await;
     let asks = tokio_stream::iter(std::iter::repeat_with(pb::PredictRequest::default));
     let mut client = PredictorClient::new(server.connect().await);
@@ -112,7 +112,7 @@ async fn a_client_that_never_stops_asking_is_cut_off_without_a_claim_that_all_is
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_outlives_the_drain_is_an_error() {
+async fn calls_outlasting_drain_timeout_are_an_error() {
     let server = Server::start(Duration::from_millis(300)).await;
     // room for one byte of an answer, and the client reads none
     let endpoint = server.endpoint().initial_stream_window_size(1);
@@ -129,7 +129,7 @@ async fn a_call_that_outlives_the_drain_is_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_part_that_dies_ends_the_server_with_its_name() {
+async fn a_dead_task_ends_the_server_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let mut running = RunningServer::start(built(config(&dir)).await, Handle::current());
     running.worker_task = LongTask::new("ingest", TaskTracker::new().spawn(async { panic!("on purpose") }));
@@ -139,7 +139,7 @@ async fn a_part_that_dies_ends_the_server_with_its_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_stopped_before_it_serves_leaves_its_store_to_the_next() {
+async fn a_server_stopped_before_serving_releases_its_store() {
     let dir = tempfile::tempdir().unwrap();
     let stop = CancellationToken::new();
     stop.cancel();

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_jobs_with_the_newest_verdicts_are_kept_in_whatever_order_the_verdicts_come() {
+    fn the_newest_verdicts_are_kept_in_any_order() {
         // each job has two verdicts, and there are a tenth more jobs than are kept
         let all: Vec<Verdict> = (0..MAX_JOBS * 22 / 10)
             .map(|n| raised(n, n % (MAX_JOBS * 11 / 10), 1000 + n as u64 / 2))

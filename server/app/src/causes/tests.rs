@@ -46,7 +46,7 @@ fn reloads(classifier: &FailureClassifier, kind: &'static str) -> u64 {
 }
 
 #[test]
-fn rules_and_terms_change_together_or_not_at_all() {
+fn rules_and_policy_reload_atomically() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "", "");
     let classifier = open(dir.path()).unwrap();
@@ -70,7 +70,7 @@ fn rules_and_terms_change_together_or_not_at_all() {
 }
 
 #[test]
-fn what_is_not_a_regular_file_is_refused_before_it_is_opened() {
+fn irregular_files_are_refused_before_opening() {
     let dir = tempfile::tempdir().unwrap();
     let of = |rules_dir, policy_file: Option<&str>| {
         let sources = RuleSources {
@@ -88,7 +88,7 @@ fn what_is_not_a_regular_file_is_refused_before_it_is_opened() {
 }
 
 #[test]
-fn a_file_that_has_grown_since_it_was_looked_at_is_read_up_to_the_bound() {
+fn a_grown_file_is_read_to_its_limit() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("own.toml");
     fs::write(&path, "#".repeat((1 << 20) + 1)).unwrap();
@@ -100,7 +100,7 @@ fn a_file_that_has_grown_since_it_was_looked_at_is_read_up_to_the_bound() {
 
 #[tokio::test]
 #[expect(clippy::await_holding_lock, reason = "it stands for a look at a disk that hangs")]
-async fn a_look_that_hangs_does_not_hold_the_end() {
+async fn a_hanging_file_check_does_not_delay_shutdown() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "", "");
     let classifier = open(dir.path()).unwrap();

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn openmetrics_is_for_clients_that_name_it_and_like_nothing_better() {
+    fn openmetrics_is_used_only_when_preferred() {
         for (accept, expected) in [
             ("", false),
             ("*/*", false),

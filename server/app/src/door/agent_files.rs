@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_whole_program_of_the_platform_is_handed_out() {
+    fn only_complete_agents_of_the_platform_are_served() {
         let dir = tempfile::tempdir().unwrap();
         let read = |bytes: &[u8]| {
             std::fs::write(dir.path().join("plimsoll-linux-amd64"), bytes).unwrap();

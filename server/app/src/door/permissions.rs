@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_row_is_not_served_or_for_readers() {
+    fn unknown_rpcs_are_refused_and_pages_need_readers() {
         for unknown in ["/plimsoll.v1.Stats/X", "/plimsoll.v2.Stats/Watch", "/grpc.healthX/Check", "/", ""] {
             assert!(of_rpc(unknown).is_none(), "{unknown}");
         }

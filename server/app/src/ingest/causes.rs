@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_a_log_names_a_cause_and_proves_no_need() {
+    fn log_evidence_sets_the_cause_without_censoring() {
         let oom = |source| with_cause(&failed(), (Cause::Oom, Some(source)), true).unwrap();
         let by_log = oom(EvidenceSource::Log);
         assert_eq!((by_log.cause, by_log.censored), (Some(Cause::Oom), false));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_succeeded_has_no_cause_and_a_cause_that_is_known_is_not_undone() {
+    fn known_causes_and_successes_are_not_changed() {
         let log = Some(EvidenceSource::Log);
         let fine = Summary { outcome: Outcome::Succeeded, cause: None, ..failed() };
         assert_eq!(with_cause(&fine, (Cause::Infra, log), true), None);

@@ -195,7 +195,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn an_end_sent_by_a_stream_that_was_replaced_leaves_the_attempt_to_its_holder() {
+    async fn an_end_from_a_replaced_stream_is_refused() {
         let old = StreamHandle::new();
         let (mut worker, new) = held(&Store::memory(), &old);
         let (of_old, reported_old) = ending(&worker, &old);
@@ -218,8 +218,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_build_that_takes_its_agent_with_it_is_counted_when_its_end_is_reported_and_else_as_lost_after_an_hour()
-     {
+    async fn unseen_ends_count_when_reported_else_as_lost() {
         for (reported, expected) in [(&["a"][..], ["1", "0"]), (&[], ["0", "1"])] {
             let (mut worker, stream) = held(&Store::memory(), &StreamHandle::new());
             let (end, _applied) = ending(&worker, &stream);

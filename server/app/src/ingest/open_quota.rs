@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_caller_has_so_many_attempts_open_and_one_that_has_ended_makes_room() {
+    async fn open_attempts_per_caller_are_limited() {
         let (_ingest, mut worker) = fixture::ingest(&Store::memory(), 10);
         let stranger = stranger("stranger", 2);
         for id in ["a", "b", "a"] {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn untrusted_callers_however_many_leave_room_to_those_who_are_trusted() {
+    async fn untrusted_attempts_leave_room_for_trusted_ones() {
         let store = Store::memory();
         let (_ingest, mut worker) = fixture::ingest(&store, 10);
         for n in 0..8 {

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_noted_is_what_callers_get_and_not_what_no_pool_has() {
+    fn the_stored_prediction_respects_the_pools() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pools.toml");
         std::fs::write(&path, "[[pool]]\nname = \"small\"\nmemory = \"64MiB\"\n").unwrap();
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_predicted_when_an_attempt_opened_outlives_restarts_second_openings_and_the_end() {
+    async fn the_first_stored_prediction_is_never_replaced() {
         let store = Store::memory();
         let stream = StreamHandle::new();
         let asked = async |ingest: &Ingest| {

@@ -90,7 +90,7 @@ mod tests {
     use crate::ingest::fixture;
 
     #[tokio::test]
-    async fn a_start_counts_samples_as_loose_that_are_in_no_sealed_block() {
+    async fn samples_outside_sealed_blocks_resume_as_loose() {
         let (store, attempt) = (Store::memory(), fixture::attempt("a"));
         let sample = |n: u64| Sample { elapsed: Millis(n * 1000), ..Sample::default() };
         let samples: Vec<Sample> = (1..=15).map(sample).collect();

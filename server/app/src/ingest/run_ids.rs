@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_run_under_one_id_is_an_attempt_of_its_own_also_after_its_end_and_a_restart() {
+    async fn each_run_under_one_id_gets_its_own() {
         let memory = MemoryStore::default();
         let mut worker = started(&memory).await;
         assert_eq!(id(&mut worker, run("first", "x")).await, "h:7");
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_caller_of_another_project_that_took_the_id_of_a_job_does_not_keep_the_job_from_its_own() {
+    async fn a_squatted_id_does_not_block_the_job() {
         let mut worker = started(&MemoryStore::default()).await;
         assert_eq!(id(&mut worker, run("squatter", "a/theirs")).await, "h:7");
         assert_eq!(id(&mut worker, run("job", "b/ours")).await, "h:7.2");

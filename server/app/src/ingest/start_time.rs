@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_wrong_is_replaced_by_the_time_of_receipt() {
+    fn implausible_start_times_are_replaced_by_receipt_time() {
         for reported in [0, NOW - limits::ELAPSED_MS - 1, NOW - HOUR + MAX_AHEAD_MS + 1, NOW + HOUR, u64::MAX]
         {
             assert_eq!(start(reported, Millis(HOUR), NOW), (NOW - HOUR, false), "{reported}");

@@ -276,7 +276,7 @@ mod tests {
     };
 
     #[tokio::test]
-    async fn a_page_gets_the_highest_needs_that_its_reader_may_see_and_their_number() {
+    async fn the_reader_gets_the_highest_visible_needs() {
         let (_ingest, mut worker) = fixture::ingest(&Store::memory(), 10);
         for (id, project, need) in [("a", "x", 1), ("b", "x", 3), ("c", "y", 9), ("d", "x", 2)] {
             let mut attempt = fixture::attempt(id);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_agent_is_not_silent_when_the_store_refuses_its_samples() {
+    async fn refused_samples_do_not_make_an_agent_silent() {
         let Store::Memory(memory) = Store::memory() else { panic!("in memory") };
         let (_ingest, mut worker) = fixture::ingest(&Store::Memory(memory.clone()), 10);
         let (attempt, stream) = (fixture::attempt("a"), StreamHandle::new());

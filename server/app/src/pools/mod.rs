@@ -241,7 +241,7 @@ mod tests {
     const ONE: &str = "[[pool]]\nname = \"one\"\nmemory = \"4GiB\"\n";
 
     #[test]
-    fn a_pod_with_unknown_processors_is_sent_to_no_pool_if_pools_differ_in_them() {
+    fn unknown_arch_gets_no_pool_if_pools_differ() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pools.toml");
         let two = "[[pool]]\nname = \"x\"\narch = \"x86_64\"\n[[pool]]\nname = \"a\"\narch = \"aarch64\"\n\
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_of_windows_goes_to_pools_of_windows_and_gets_nothing_of_linux() {
+    fn windows_pods_go_only_to_windows_pools() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pools.toml");
         let linux = "[[pool]]\nname = \"x\"\n[kind.explicit]\npriority_class = \"ci\"\n";
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn no_attempt_takes_more_of_a_pool_than_the_pool_can_give() {
+    fn an_attempt_occupies_at_most_its_pools_capacity() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pools.toml");
         fs::write(&path, format!("{ONE}cores = 8\n")).unwrap();

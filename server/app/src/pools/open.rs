@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_given_back_once_when_its_last_copy_goes() {
+    fn a_slot_is_freed_with_its_last_copy() {
         let open = OpenSlots::default();
         let sizes = Resources {
             memory_request: Some(Bytes(5)),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_of_one_job_take_one_place_and_those_that_nothing_vouches_for_none() {
+    fn attempts_of_one_job_take_one_slot() {
         let open = OpenSlots::default();
         let sizes = Resources { memory_request: Some(Bytes(5)), ..Resources::default() };
         let job = |id: &str| Some(PoolSlot::OfJob(id.into()));

@@ -113,7 +113,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn answers_share_what_is_left_and_one_too_many_is_refused_until_another_ends() {
+    fn answers_share_the_remaining_memory() {
         let (_root, memory) = kernel(16 + 100);
         let first = memory.take("a page", Bytes(60 * MIB)).unwrap();
         let refused = memory.take("a page", Bytes(60 * MIB)).unwrap_err();
@@ -133,7 +133,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_answer_under_way_ends_before_the_last_memory_is_gone_and_a_silent_kernel_refuses_none() {
+    fn an_answer_stops_before_memory_runs_out() {
         let (_root, memory) = kernel(17);
         memory.check("a backup").unwrap();
         let (_root, memory) = kernel(16);

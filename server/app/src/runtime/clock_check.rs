@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_clock_is_noted_until_it_is_right() {
+    fn a_wrong_clock_is_noted_until_corrected() {
         let metrics = Metrics::new();
         for (ahead_ms, expected) in [
             (0, None),

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_turns_the_direction_of_writing_is_written_as_its_number() {
+    fn bidirectional_control_characters_are_escaped_in_logs() {
         for (is_json, expected) in [(false, "name=a\\u{202e}b\n"), (true, "name=a\\u202eb\n")] {
             let mut lines = ShownLines { target: Vec::new(), is_json };
             lines.write_all("name=a\u{202e}b\n".as_bytes()).unwrap();

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ca_file_without_a_certificate_is_named_and_does_not_count_as_an_empty_one() {
+    fn a_ca_file_without_a_certificate_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("ca.pem");
         for wrong in ["", "no certificate at all\n"] {

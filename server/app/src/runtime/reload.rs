@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_with_the_same_size_and_time_is_seen_as_changed() {
+    fn replaced_files_with_equal_metadata_are_detected() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         let write = |name: &str, text: &str| {

@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_renewed_certificate_is_taken_over_and_a_wrong_one_leaves_the_old_in_force() {
+    fn renewed_certificates_are_loaded_and_invalid_ones_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let [chain, key] = ["tls.crt", "tls.key"].map(|name| dir.path().join(name));
         let (own_chain, own_key) = (chain.clone(), key.clone());

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn spans_reach_a_collector_before_the_server_ends_and_only_those_of_this_program() {
+    async fn only_own_spans_are_exported_before_shutdown() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (sender, got) = mpsc::channel();

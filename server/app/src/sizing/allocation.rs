@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_is_repeated_until_the_history_changes_and_counts_each_time() {
+    async fn repeated_answers_last_until_history_changes() {
         let (service, _dir) = service("");
         for package in ["zlib", "unknown"] {
             service.history.learn(&test_summary("1", "zlib", "1", 3000));

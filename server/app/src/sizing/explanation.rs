@@ -67,7 +67,7 @@ mod tests {
     use crate::{access::identity::Role, door::fixture::sizing};
 
     #[test]
-    fn an_explanation_names_no_attempt_of_a_project_that_is_not_seen() {
+    fn explanations_omit_attempts_of_hidden_projects() {
         let mut history = History::new(10);
         // so many packages that they say something about one that is not known
         for n in 0..10 {

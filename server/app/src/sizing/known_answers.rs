@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_repeated_only_for_the_same_request_and_history() {
+    fn cached_answers_match_request_and_history() {
         let answers = KnownAnswers::default();
         let of = |changes| RepeatableAnswer { changes, kind: "answered", rung: Rung::Exact };
         let body = |text: &'static str| Bytes::from_static(text.as_bytes());

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_that_of_the_history_as_it_is_now() {
+    fn cached_predictions_follow_every_history_change() {
         let (history, cache) = (SharedHistory::new(History::new(100)), PredictionCache::default());
         let settings = predict::Settings::default();
         let asked = |package| cache.sizes(&history, &key(package), &settings).predicted;

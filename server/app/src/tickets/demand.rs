@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_with_a_ticket_counts_once_and_one_without_counts_too() {
+    fn attempts_with_and_without_tickets_count_once() {
         let ticket =
             tickets::PoolTickets { pool: "big".into(), queued: amount(3), held: amount(2), attended: 1 };
         let elsewhere = tickets::PoolTickets { pool: "gone".into(), ..ticket };
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_with_tickets_that_name_no_pool_hide_none_without_a_ticket() {
+    fn poolless_ticket_attempts_hide_no_unticketed_ones() {
         let ticket =
             tickets::PoolTickets { pool: "big".into(), queued: amount(0), held: amount(5), attended: 5 };
         let (demands, _dir, _) = demands(&[ticket]);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_that_is_not_there_is_named_with_those_that_are() {
+    fn an_unknown_pool_is_refused_with_alternatives() {
         let (demands, _dir, _) = demands(&[]);
         for (name, part) in [("", "is missing; there are small, big"), ("moon", "\"moon\" is not a pool")] {
             let fault = demands.of("pool", name).unwrap_err();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn metrics_say_what_each_pool_wants_and_forget_pools_that_are_gone() {
+    async fn demand_metrics_cover_exactly_the_current_pools() {
         let ticket =
             tickets::PoolTickets { pool: "big".into(), queued: amount(3), held: amount(0), attended: 0 };
         let (demands, dir, metrics) = demands(&[ticket]);

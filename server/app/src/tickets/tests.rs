@@ -119,7 +119,7 @@ fn state(tickets: &[Ticket]) -> Vec<(&str, bool)> {
 }
 
 #[tokio::test]
-async fn what_is_answered_is_on_the_disk_and_a_restart_takes_it_up() {
+async fn ticket_answers_are_durable_and_survive_restarts() {
     let site = Site::new();
     site.run(&[], async |tickets: &TicketRegistry| {
         assert_eq!(open(tickets, "a", 1).await, "granted");
@@ -144,7 +144,7 @@ async fn what_is_answered_is_on_the_disk_and_a_restart_takes_it_up() {
 }
 
 #[tokio::test]
-async fn an_attempt_of_another_project_does_not_take_a_ticket() {
+async fn attempts_of_other_projects_cannot_use_a_ticket() {
     let site = Site::new();
     site.run(&[], async |tickets: &TicketRegistry| {
         let of_project = TicketClaim { project: "x".into(), ..claim(1) };
@@ -168,7 +168,7 @@ async fn an_attempt_of_another_project_does_not_take_a_ticket() {
 }
 
 #[tokio::test]
-async fn an_attempt_hears_why_its_ticket_holds_no_place_for_it() {
+async fn an_attempt_learns_why_its_ticket_is_unusable() {
     let site = Site::new();
     site.run(&[], async |tickets: &TicketRegistry| {
         let why =
@@ -189,7 +189,7 @@ async fn an_attempt_hears_why_its_ticket_holds_no_place_for_it() {
 }
 
 #[tokio::test]
-async fn a_place_that_is_not_on_the_disk_is_not_answered() {
+async fn a_ticket_state_not_stored_is_not_answered() {
     let site = Site::new();
     let Store::Memory(memory) = &site.store else { panic!("in memory") };
     site.run(&[], async |tickets: &TicketRegistry| {
@@ -212,7 +212,7 @@ async fn a_place_that_is_not_on_the_disk_is_not_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watcher_hears_of_the_grant_and_its_ticket_dies_with_it() {
+async fn a_watched_ticket_is_granted_then_expires_unwatched() {
     let site = Site::new();
     site.run(&[], async |tickets: &TicketRegistry| {
         open(tickets, "a", 1).await;
@@ -235,7 +235,7 @@ async fn a_watcher_hears_of_the_grant_and_its_ticket_dies_with_it() {
 }
 
 #[tokio::test]
-async fn a_watcher_of_a_ticket_that_has_ended_is_no_sign_of_life_for_another_one_with_its_id() {
+async fn watching_an_ended_ticket_keeps_no_successor_alive() {
     let site = Site::new();
     site.run(&[], async |tickets: &TicketRegistry| {
         let caller = Identity::anyone();

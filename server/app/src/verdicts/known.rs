@@ -189,7 +189,7 @@ mod tests {
     };
 
     #[tokio::test]
-    async fn of_a_job_that_spoke_of_itself_trusted_callers_count_its_end_and_its_log_and_no_reason() {
+    async fn a_jobs_own_reasons_count_only_for_itself() {
         let store =
             stored(&[verdict_of("x", "OOMKilled", 1, true), verdict_of("x", "Error", 2, false)]).await;
         let known = KnownVerdicts::read(&store, &id(), &Asker::TRUSTED, ("x", true)).await.unwrap();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn however_many_speak_of_an_unknown_attempt_who_has_most_makes_room_for_the_next() {
+    async fn the_busiest_reporter_makes_room_for_the_next() {
         let by = |speaker: usize, at: u64| {
             let mut verdict = verdict_of(&format!("p{speaker}"), "Error", at, false);
             verdict.basis.reported_by =
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn before_an_attempt_is_measured_only_words_in_the_name_of_the_askers_project_count() {
+    async fn unmeasured_attempts_count_only_the_projects_own_reports() {
         let store = stored(&[
             verdict_of("x", "OOMKilled", 1, false),
             verdict_of("", "StartError", 2, false),

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_verdict_on_the_attempt_that_was_retried_is_found() {
+    async fn the_retried_attempts_verdict_is_found() {
         fixture::with_server(&Store::memory(), 10, find).await;
     }
 }

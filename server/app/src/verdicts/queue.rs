@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_is_bounded_and_untrusted_callers_keep_no_trusted_one_out_of_it() {
+    fn the_queue_is_bounded_with_slots_for_trusted() {
         let metrics = Arc::new(Metrics::new());
         let line = VerdictQueue::new(Arc::clone(&metrics));
         let mut waiting: Vec<QueuedQuestion> =
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_question_about_an_attempt_is_judged_at_a_time_and_nothing_is_kept_of_what_is_over() {
+    async fn questions_about_one_attempt_are_judged_serially() {
         let line = VerdictQueue::new(Arc::new(Metrics::new()));
         let about = |id: &str| AttemptId::parse(id).unwrap();
         let a = about("a");

@@ -187,14 +187,14 @@ mod tests {
     use crate::domain::{Resources, test_summary};
 
     #[test]
-    fn a_million_attempts_take_no_more_than_was_promised() {
+    fn a_brief_stays_within_its_memory_budget() {
         // two counters of the pointer, and what the allocator adds: 128 bytes. One field more makes it 144.
         assert!(size_of::<AttemptBrief>() <= 104, "{}", size_of::<AttemptBrief>());
         assert!(size_of::<RungObservation>() <= 40, "{}", size_of::<RungObservation>());
     }
 
     #[test]
-    fn what_was_asked_for_comes_back_and_what_is_no_size_is_no_ask() {
+    fn requested_memory_round_trips_and_invalid_sizes_vanish() {
         let asked = |memory_limit| {
             let resources = Resources { memory_limit, ..Resources::default() };
             let summary = Summary { resources, ..test_summary("a", "zlib", "1", 10) };

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_text_changes_no_stored_fingerprint_of_a_key_without_it() {
+    fn new_key_fields_keep_stored_fingerprints() {
         let order = KEY_TEXTS.map(|(name, _)| name).into_iter().filter(|name| FIRST_TEXTS.contains(name));
         assert!(order.eq(FIRST_TEXTS), "stored fingerprints depend on the order");
         let counted = [("owner", ""), ("later", ""), ("later", "x")]

@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_a_job_are_known_by_their_names() {
+    fn parallel_parts_are_recognized_by_name() {
         for (name, job) in [
             ("test 2/4", "test"),
             ("unit tests 10/12", "unit tests"),

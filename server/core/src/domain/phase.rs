@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn phases_are_few_named_in_order_and_within_their_attempt() {
+    fn phases_must_be_few_named_ordered_and_inside() {
         let check = |phases: &[Phase]| Phase::check_all(phases, Millis(100)).map_err(|fault| fault.field);
         assert_eq!(check(&[]), Ok(()));
         let touching = [phase("configure", 0, 40), phase("build", 40, 60), phase("build", 100, 0)];

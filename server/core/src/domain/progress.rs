@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peak_is_the_highest_of_a_row_and_not_its_mean() {
+    fn the_peak_uses_the_rows_maximum() {
         let mut progress = SampleAccumulator::default();
         progress.add(&Sample { need_max: Some(Bytes(700)), ..sample(1000, 300, 0) }).unwrap();
         progress.add(&sample(2000, 300, 0)).unwrap();

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_speaks_of_some_projects_speaks_of_no_other_and_of_none_without_a_project() {
+    fn a_limited_reporter_reports_only_on_its_projects() {
         let one = Reporter::of("a", vec!["a/*".into(), "b".into()]);
         let spoken = ["a/x", "b", "b/x", "", "c"].map(|project| one.may_report_on(project));
         assert_eq!(spoken, [true, true, false, false, false]);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_without_projects_is_of_one_who_speaks_of_nothing() {
+    fn a_reporter_without_projects_reports_on_nothing() {
         let read: Reporter = serde_json::from_str(r#"{"name":"a"}"#).unwrap();
         assert!(!read.may_report_on("a") && !read.may_report_on(""));
         for speaker in [Reporter::server(), Reporter::of(&"x".repeat(100), vec!["a/*".into()])] {

@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_neither_used_nor_wasted() {
+    fn unmeasured_usage_is_neither_used_nor_wasted() {
         assert_eq!(
             [RequestUsage::of(None, Some(1.0), true), RequestUsage::of(Some(1.0), None, false)],
             [None, None]

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_need_of_a_row_is_not_below_its_mean() {
+    fn a_rows_maximum_is_not_below_its_mean() {
         let row = |max| Sample { need: Bytes(5), need_max: max, ..Sample::default() };
         assert_eq!(row(Some(Bytes(4))).check().unwrap_err().field, "need_max_bytes");
         for (max, peak) in [(None, 5), (Some(Bytes(5)), 5), (Some(Bytes(9)), 9)] {

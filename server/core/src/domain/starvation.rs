@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_starved_now_if_the_counter_grew_with_the_last_sample() {
+    fn starvation_is_current_if_its_counter_just_grew() {
         assert!(after(&[(1, Some(0)), (2, Some(1))]).is_starved_now);
         assert!(after(&[(1, Some(1))]).is_starved_now, "counters start from 0");
         for rows in [&[(1, Some(0)), (2, Some(1)), (3, Some(1))], &[(1, None), (2, None), (3, Some(7))]] {

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_as_large_as_those_of_the_allocator() {
+    fn estimated_allocations_match_the_allocator() {
         assert_eq!([0, 1, 24, 25, 40, 41, 104].map(allocation_bytes), [0, 32, 32, 48, 48, 64, 112]);
         assert_eq!(arc_bytes(24), 48);
     }

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_one_text_is_refused_by_name() {
+    fn invalid_query_parameters_are_refused_by_name() {
         let long = format!("spec={}", "a".repeat(QUERY_BYTES));
         for (query, words) in [
             ("", "missing"),

@@ -305,7 +305,7 @@ EXTRA_BUILDCHROOT_TAGS = [{
 "#;
 
     #[test]
-    fn a_table_of_copr_is_read_as_it_is_in_its_configuration() {
+    fn a_copr_table_parses_as_configured() {
         let copr = CoprTable::parse(TABLE).unwrap();
         assert_eq!(copr.entries.iter().map(|entry| entry.line).collect::<Vec<_>>(), [2, 5, 10]);
         let tags = |whole: &str| copr.tags(whole).unwrap_or_default();
@@ -315,7 +315,7 @@ EXTRA_BUILDCHROOT_TAGS = [{
     }
 
     #[test]
-    fn what_is_wrong_with_a_table_is_named_with_its_line() {
+    fn table_errors_are_reported_with_their_line() {
         for (text, line, words) in [
             ("", 1, "expected \"[\""),
             ("[{\n'pattern': '*x', 'tags': ['a']}]", 2, "'*x'"),

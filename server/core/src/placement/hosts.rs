@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_given_to_one_ticket_at_a_time_and_kept_for_its_sandbox() {
+    fn a_host_serves_one_ticket_and_its_sandbox() {
         let (pool, mut hosts) = (pool(&["a", "b"]), Hosts::default());
         let id = TicketId::parse("t").unwrap();
         let take = |hosts: &mut Hosts, sandbox: &str, now_ms: u64| {
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sandbox_keeps_a_host_no_longer_than_the_time_for_all_its_tickets() {
+    fn a_sandbox_reuses_a_host_only_so_long() {
         let (pool, mut hosts) = (PoolHosts { reuse_max_count: 0, ..pool(&["a"]) }, Hosts::default());
         let id = TicketId::parse("t").unwrap();
         for start in (0..950).step_by(50) {
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_does_not_answer_is_given_to_no_ticket_for_longer_each_time_up_to_a_bound() {
+    fn an_unresponsive_host_is_quarantined_with_backoff() {
         let (pool, mut hosts) = (pool(&["a"]), Hosts::default());
         let id = TicketId::parse("t").unwrap();
         let mut now = 0;
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn two_tickets_never_hold_one_host_also_if_both_say_so_after_a_restart() {
+    fn two_tickets_never_hold_one_host_after_restart() {
         let mut hosts = Hosts::default();
         let [one, other] = ["one", "other"].map(|id| TicketId::parse(id).unwrap());
         assert!(hosts.hold("a", (&one, ""), 0) && hosts.hold("a", (&one, ""), 0));

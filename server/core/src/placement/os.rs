@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_system_is_in_front_of_an_architecture_and_else_linux() {
+    fn the_system_prefixes_the_arch_default_linux() {
         for (arch, expected) in [
             ("windows-windows10-x86_64", OperatingSystem::Windows),
             ("Windows/amd64", OperatingSystem::Windows),

@@ -132,14 +132,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_few_texts_that_an_expression_matches_are_known() {
+    fn finite_patterns_list_their_matching_texts() {
         let of = |text| Pattern::for_whole_text(text).unwrap().matching_texts();
         assert_eq!(of("x86_64|arm64").unwrap(), ["x86_64", "arm64"]);
         assert_eq!((of("linux-.*"), of("a+")), (None, None));
     }
 
     #[test]
-    fn an_expression_matches_the_whole_text_or_not_at_all() {
+    fn a_pattern_matches_only_the_whole_text() {
         let spack = Pattern::for_whole_text("spack/.*").unwrap();
         assert!(spack.is_match("spack/packages") && !spack.is_match("evil-spack/x"));
         let either = Pattern::for_whole_text("a|b").unwrap();

@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_family_is_found_in_names_of_spack_copr_and_kubernetes() {
+    fn the_cpu_family_is_recognized_in_arch_names() {
         for (arch, expected) in [
             ("linux-debian12-x86_64_v3", "x86_64"),
             ("linux-ubuntu24.04-neoverse_v1", "aarch64"),
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn processors_that_are_named_and_not_known_are_others_and_no_name_says_nothing() {
+    fn unrecognized_processors_are_other_and_absent_ones_unknown() {
         for (arch, expected, words) in [
             ("aarch64", "aarch64", "aarch64"),
             ("linux-mars9-mips", OTHER_FAMILY, "linux-mars9-mips"),

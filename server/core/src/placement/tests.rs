@@ -81,7 +81,7 @@ fn chosen(placement: &Placement, key: &Key, needs: &ResourceNeeds) -> (String, b
 }
 
 #[test]
-fn the_cheapest_pool_that_fits_is_taken_and_the_largest_if_none_does() {
+fn the_cheapest_fitting_pool_wins_else_the_largest() {
     let pools = parse("");
     let x86 = key("a/b", "linux-x86_64_v3", "gcc");
     assert_eq!(chosen(&pools, &x86, &needs(4, 2.0, 1)), ("small".into(), false));
@@ -99,7 +99,7 @@ fn the_cheapest_pool_that_fits_is_taken_and_the_largest_if_none_does() {
 }
 
 #[test]
-fn sizes_are_lowered_to_the_pool_and_the_answer_says_so() {
+fn sizes_are_clamped_to_the_pool_and_explained() {
     let mut asked: Prediction =
         predict::predict(&History::new(1), &Key::default(), &predict::Settings::default());
     (asked.memory_request.value, asked.memory_limit.value) = (100 * GIB, 300 * GIB);
@@ -160,7 +160,7 @@ fn the_first_rule_that_takes_a_key_decides() {
 }
 
 #[test]
-fn people_see_which_rule_takes_a_key_and_why_the_others_do_not() {
+fn the_trace_explains_each_rules_match() {
     let pools = parse(RULES);
     let labels = BTreeMap::from([("stage".to_owned(), "stage-3".to_owned())]);
     let key = Key { labels, ..key("team/heavy", "x86_64", "gcc") };
@@ -172,7 +172,7 @@ fn people_see_which_rule_takes_a_key_and_why_the_others_do_not() {
 }
 
 #[test]
-fn coprs_table_is_taken_as_it_is_pasted_in() {
+fn a_pasted_copr_table_is_accepted() {
     let pools = parse(
         r#"
 [[rule]]
@@ -196,7 +196,7 @@ EXTRA_BUILDCHROOT_TAGS = [{
 }
 
 #[test]
-fn a_busy_pool_falls_back_where_the_rule_allows() {
+fn a_busy_pool_falls_back_if_allowed() {
     let rule = "[[rule]]\nname = \"k\"\npackage = 'kernel'\npool = \"powerful\"\n";
     let falls = parse(&format!("{rule}when_busy = \"small\"\n"));
     let sooner = parse(&format!("{rule}when_busy = \"small\"\nbusy_from = 1\n"));
@@ -220,7 +220,7 @@ fn a_busy_pool_falls_back_where_the_rule_allows() {
 }
 
 #[test]
-fn a_ticket_with_tags_goes_to_a_pool_that_has_all_of_them_and_is_not_full() {
+fn tagged_tickets_get_a_matching_unfilled_pool() {
     let pools = Placement::parse(
         r#"
 [[pool]]
@@ -269,7 +269,7 @@ licence = 1
 }
 
 #[test]
-fn a_runners_tags_name_a_pool_only_where_they_mean_one() {
+fn runner_tags_name_a_pool_only_if_unambiguous() {
     let pools = parse("");
     let named = |tags: &[&str]| {
         let tags: Vec<String> = tags.iter().map(|tag| (*tag).to_owned()).collect();
@@ -281,7 +281,7 @@ fn a_runners_tags_name_a_pool_only_where_they_mean_one() {
 }
 
 #[test]
-fn the_price_of_a_pool_is_that_of_the_file() {
+fn a_pools_price_comes_from_the_file() {
     let pools = parse("");
     let price = |name: &str| pools.pool(name).map(|pool| pool.price);
     assert_eq!(price("small"), Some(PoolPrice { gib_hour: 0.004, core_hour: 0.03 }));

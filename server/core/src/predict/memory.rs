@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_request_after_an_eviction_is_the_use_and_room_for_pages_up_to_the_limit() {
+    fn request_after_eviction_is_usage_plus_page_cache() {
         let after = |used: u64, limit: u64| {
             super::super::request_after_eviction(Bytes(used << 20), Bytes(limit << 20))
         };

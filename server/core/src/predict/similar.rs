@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn each_attempt_counts_on_the_first_list_that_holds_it() {
+    fn each_attempt_counts_on_its_most_similar_rung() {
         let mut history = History::new(10_000);
         // an uneven walk over all kinds of keys, long enough for lists to drop their oldest
         for n in 0..2000 {
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn each_attempt_of_the_package_counts_once_and_all_weights_and_the_default_make_one() {
+    fn weights_and_default_share_sum_to_one() {
         let mut history = History::new(1000);
         for (n, version) in ["1", "2", "1", "3", "1"].iter().enumerate() {
             history.learn(Arc::new(summary(&n.to_string(), "zlib", version, 10)));

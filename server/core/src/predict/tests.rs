@@ -40,7 +40,7 @@ fn ask(history: &History, key: &Key) -> Prediction {
 }
 
 #[test]
-fn a_number_says_whether_all_its_attempts_are_of_its_rung() {
+fn a_basis_marks_evidence_from_one_rung_only() {
     let of = |known: &History, asked: &Key| {
         let basis = ask(known, asked).memory_request.basis;
         (basis.rung, basis.attempts, basis.all_of_rung)
@@ -71,7 +71,7 @@ fn a_number_says_whether_all_its_attempts_are_of_its_rung() {
 }
 
 #[test]
-fn an_unknown_key_gets_the_default_and_says_so() {
+fn an_unknown_key_gets_the_default() {
     let prediction = ask(&history([]), &key("zlib", "1"));
     let values = [
         &prediction.memory_request,
@@ -91,7 +91,7 @@ fn an_unknown_key_gets_the_default_and_says_so() {
 }
 
 #[test]
-fn a_key_that_repeats_gets_what_it_needs_and_little_more() {
+fn a_repeated_key_gets_slightly_above_its_need() {
     let needs = [281, 290, 288, 300, 285, 292, 287, 291];
     let history = history((0..8).map(|n| built(n, "1.3", needs[n], 2)));
     let prediction = ask(&history, &key("zlib", "1.3"));
@@ -109,7 +109,7 @@ fn a_key_that_repeats_gets_what_it_needs_and_little_more() {
 }
 
 #[test]
-fn a_new_version_starts_near_the_old_one_and_not_near_the_fleet() {
+fn a_new_version_starts_near_the_old_one() {
     let zlib = (0..10).map(|n| built(n, "1.2", 300, 2));
     let giants = (10..60).map(|n| test_summary(&n.to_string(), "llvm", "1", 20_000));
     let prediction = ask(&history(giants.chain(zlib)), &key("zlib", "1.3"));
@@ -118,14 +118,14 @@ fn a_new_version_starts_near_the_old_one_and_not_near_the_fleet() {
 }
 
 #[test]
-fn a_reason_names_no_build_jobs_where_no_attempt_says_its_own() {
+fn unreported_build_jobs_are_omitted_from_the_reason() {
     let history = history((0..8).map(|n| built(n, "1.3", 280, 0)));
     let reason = ask(&history, &key("zlib", "1.3")).reason;
     assert!(!reason.contains("at -j"), "{reason}");
 }
 
 #[test]
-fn needs_that_jobs_do_not_change_are_not_adjusted() {
+fn job_independent_needs_are_not_adjusted() {
     let history = history((0..8).map(|n| built(n, "1", 300, if n == 0 { 4 } else { 2 })));
     let reason =
         ask(&history, &Key { hints: Hints { build_jobs: Some(2), ..Hints::default() }, ..key("zlib", "1") })
@@ -156,7 +156,7 @@ fn more_build_jobs_than_seen_need_more_memory() {
 }
 
 #[test]
-fn the_time_is_that_of_the_build_jobs_asked_for() {
+fn wall_time_is_scaled_to_requested_build_jobs() {
     // a minute, and ten that the jobs share
     let at = |n: usize, jobs: u32| Summary {
         wall: Millis(60_000 + 600_000 / u64::from(jobs)),
@@ -180,7 +180,7 @@ fn two_modes(every: usize, large: u64) -> History {
 }
 
 #[test]
-fn of_two_modes_the_common_one_is_tried_first_if_that_is_cheaper_and_both_are_covered_if_not() {
+fn bimodal_requests_cover_the_cheaper_choice() {
     let free = Settings { failure_price: Some(0.0), ..Settings::default() };
     let request = |history: &History| predict(history, &key("zlib", "1"), &free).memory_request.value / MIB;
     let rare = request(&two_modes(20, 20));
@@ -190,7 +190,7 @@ fn of_two_modes_the_common_one_is_tried_first_if_that_is_cheaper_and_both_are_co
 }
 
 #[test]
-fn after_a_failure_above_the_common_mode_the_next_size_covers_the_other_one() {
+fn a_failure_above_one_mode_covers_the_other() {
     let history = two_modes(20, 20);
     let next = predict_above(&history, &key("zlib", "1"), &Settings::default(), Bytes(6 << 30));
     assert!((20 << 10..26 << 10).contains(&(next.0 / MIB)), "{next}");
@@ -201,7 +201,7 @@ fn after_a_failure_above_the_common_mode_the_next_size_covers_the_other_one() {
 }
 
 #[test]
-fn a_need_that_grows_with_the_input_is_sized_for_the_input_that_is_asked_about() {
+fn input_dependent_needs_are_sized_for_the_input() {
     let fed = |n: u64, input: u64| {
         let mut summary = built(usize::try_from(n).unwrap(), "1", input >> 20, 2);
         summary.key.hints.input_bytes = Some(input);
@@ -221,7 +221,7 @@ fn a_need_that_grows_with_the_input_is_sized_for_the_input_that_is_asked_about()
 }
 
 #[test]
-fn a_preset_holds_as_a_limit_until_enough_is_known() {
+fn a_preset_limit_holds_until_enough_is_known() {
     let preset = Bytes(16 << 30);
     let settings =
         Settings { memory_request: preset, memory_limit: preset, preset: true, ..Settings::default() };
@@ -235,7 +235,7 @@ fn a_preset_holds_as_a_limit_until_enough_is_known() {
 }
 
 #[test]
-fn a_request_stays_at_a_preset_that_all_known_builds_stayed_within() {
+fn a_request_keeps_a_preset_that_always_sufficed() {
     let preset = Bytes(8 << 30);
     let settings =
         Settings { memory_request: preset, memory_limit: preset, preset: true, ..Settings::default() };
@@ -248,7 +248,7 @@ fn a_request_stays_at_a_preset_that_all_known_builds_stayed_within() {
 }
 
 #[test]
-fn the_cap_and_the_floor_hold_and_are_named() {
+fn cap_and_floor_apply_and_are_named() {
     let history = history([built(1, "1", 9000, 0), built(2, "1", 9000, 0)]);
     let cap =
         Settings { memory_cap: Some(Bytes(1000 * MIB)), cpu_cap: Some(Cores(1.0)), ..Settings::default() };
@@ -270,7 +270,7 @@ fn the_cap_and_the_floor_hold_and_are_named() {
 }
 
 #[test]
-fn a_command_of_some_milliseconds_is_not_given_many_cores() {
+fn millisecond_commands_do_not_get_many_cores() {
     let echo = |n| {
         let (wall, cpu) = (Millis(3), CpuMicros(5_700));
         Summary { wall, cpu, cpu_peak: Cores(0.0), ..built(n, "1", 2, 0) }
@@ -337,7 +337,7 @@ fn two_attempts_are_never_less_sure_than_one() {
 }
 
 #[test]
-fn the_median_time_and_the_time_of_95_percent_say_which_they_are() {
+fn time_quantiles_are_labelled_even_when_equal() {
     let equal = ask(&history((0..9).map(|id| built(id, "1", 100, 0))), &key("zlib", "1"));
     let shares = [&equal.wall_p50, &equal.wall_p95].map(|time| time.basis.quantile);
     assert_eq!(
@@ -365,7 +365,7 @@ proptest! {
     }
 
     #[test]
-    fn one_more_attempt_that_did_not_fit_never_lowers_the_limit(attempts in attempts(), size in 1..30_000_u64) {
+    fn one_more_kill_never_lowers_the_limit(attempts in attempts(), size in 1..30_000_u64) {
         let mut summaries = learnt(&attempts);
         let before = ask(&history(summaries.clone()), &key("zlib", "1")).memory_limit;
         // a default, and what other packages need, give way to the first kill

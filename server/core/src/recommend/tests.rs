@@ -63,7 +63,7 @@ fn close(a: f64, b: f64) -> bool {
 }
 
 #[test]
-fn what_is_saved_is_what_was_asked_less_what_is_proposed_over_a_month() {
+fn savings_are_requested_minus_proposed_per_month() {
     // 10 hours of 8 GiB in ten days; one more asked for nothing
     let mut attempts: Vec<WorkloadAttempt> = (0..10).map(|_| hour(1)).collect();
     attempts.push(WorkloadAttempt { asked: None, ..hour(3) });
@@ -81,7 +81,7 @@ fn what_is_saved_is_what_was_asked_less_what_is_proposed_over_a_month() {
 }
 
 #[test]
-fn less_than_a_day_is_counted_as_a_day() {
+fn windows_below_a_day_count_as_one() {
     let terms = ProposalTerms { window: Millis(1), ..TERMS };
     let row = propose(workload(vec![hour(1); 5]), |_| predicted(2, 4, 0.6), &terms).with_today(&[]);
     assert!(close(row.asked_gib_hours, 5.0 * 8.0 * 30.0), "{row:?}");
@@ -113,7 +113,7 @@ fn nothing_is_proposed_where_too_little_is_known() {
 }
 
 #[test]
-fn a_limit_holds_every_trusted_need_and_more_than_what_stopped_one() {
+fn proposed_limits_cover_trusted_needs_and_exceed_kills() {
     let limit = |more: WorkloadAttempt| {
         let row = proposal([vec![hour(1); 9], vec![more]].concat(), &[today(8, 16)]);
         row.proposed.unwrap().memory_limit.unwrap()
@@ -126,7 +126,7 @@ fn a_limit_holds_every_trusted_need_and_more_than_what_stopped_one() {
 }
 
 #[test]
-fn peaks_that_are_at_least_lower_no_limit_and_raise_one() {
+fn censored_peaks_only_raise_limits() {
     let scraped = |need| WorkloadAttempt { source: NeedSource::Incomplete, ..hour(need) };
     let mixed = [vec![hour(1); 4], vec![scraped(3); 20]].concat();
     for attempts in [vec![scraped(3); 20], mixed] {
@@ -143,7 +143,7 @@ fn peaks_that_are_at_least_lower_no_limit_and_raise_one() {
 }
 
 #[test]
-fn the_largest_prediction_of_the_builds_counts_and_the_lowest_confidence() {
+fn largest_prediction_and_lowest_confidence_are_used() {
     let mut two = workload(vec![hour(1); 9]);
     two.builds.push(Key { package: "zlib".into(), version: "2".into(), ..Key::default() });
     let of = |key: &Key| if key.version == "2" { predicted(3, 4, 0.5) } else { predicted(2, 6, 0.6) };
@@ -155,7 +155,7 @@ fn the_largest_prediction_of_the_builds_counts_and_the_lowest_confidence() {
 }
 
 #[test]
-fn what_saves_most_comes_first_and_what_needs_more_last() {
+fn proposals_are_sorted_by_savings() {
     let named = |name: &str, attempts| Workload { package: name.into(), ..workload(attempts) };
     let of = |_: &Key| predicted(2, 4, 0.6);
     let cheap = |mut attempt: WorkloadAttempt| {
@@ -218,7 +218,7 @@ impl Known {
 }
 
 #[test]
-fn workloads_are_the_attempts_of_a_package_newest_first_within_the_window() {
+fn workloads_group_a_packages_attempts_newest_first() {
     let mut attempts: Vec<Summary> = (0..12).map(|n| built(n, "zlib", 300)).collect();
     attempts[11].key.version = "2".into();
     attempts[10].opening.untrusted = true;
@@ -239,14 +239,14 @@ fn workloads_are_the_attempts_of_a_package_newest_first_within_the_window() {
 }
 
 #[test]
-fn a_window_begins_with_the_history_and_not_with_the_first_attempt_that_matches() {
+fn a_window_starts_with_the_whole_history() {
     let known = known(&[built(0, "curl", 100), built(600, "zlib", 300)]);
     let zlib = Filter { package: "zlib".into(), ..Filter::default() };
     assert_eq!(known.workloads(zlib).first_ended_unix_ms, Some(1_700_000_000_000 + HOUR.0));
 }
 
 #[test]
-fn sums_are_over_every_package_also_one_that_needs_more() {
+fn sums_include_packages_that_need_more() {
     let of = |needs: u64, request: u64| {
         propose(workload(vec![hour(needs); 5]), |_| predicted(request, 16, 0.6), &TERMS)
     };
@@ -258,7 +258,7 @@ fn sums_are_over_every_package_also_one_that_needs_more() {
 }
 
 #[test]
-fn a_price_in_the_question_comes_before_those_of_the_pools() {
+fn a_requested_price_overrides_pool_prices() {
     let known = known(&[built(0, "zlib", 300)]);
     let question = WorkloadQuestion { gib_hour: Some(0.25), ..WorkloadQuestion::default() };
     let found = known.stats.workloads(&question, &PoolPrices::default());

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_of_one_line_are_one_group_with_packages_retries_and_what_those_cost() {
+    fn equal_failure_lines_form_one_costed_group() {
         let (mut seen, mut history) = (KnownFailures::new(10), History::new(100));
         for (id, package, line) in
             [("a", "zlib", "x.c: error"), ("b", "hdf5", "x.c: error"), ("c", "zlib", "disk")]

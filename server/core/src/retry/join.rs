@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn no_evidence_is_lost_and_repeated_evidence_adds_nothing() {
+    fn merging_keeps_all_evidence_and_is_idempotent() {
         let log = ReportedEvidence { log: vec![line("a", "a: no")], ..ReportedEvidence::default() };
         let exit = ReportedEvidence { exit: Some(Exit::Code(1)), number: 2, ..ReportedEvidence::default() };
         let parts = [container("Error"), log, exit, container("OOMKilled"), ReportedEvidence::default()];
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_the_weakest_and_not_the_latest() {
+    fn overflow_drops_the_weakest_evidence() {
         let mut parts: Vec<ReportedEvidence> = (0..100).map(|n| container(&n.to_string())).collect();
         parts.push(container("OOMKilled"));
         let all = joined(&parts);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_removed_for_its_age_can_be_reported_again() {
+    fn an_expired_log_line_can_be_reported_again() {
         let log = ReportedEvidence { log: vec![line("a", "1")], ..ReportedEvidence::default() };
         let mut gone = log.clone();
         assert!(gone.drop_log_lines() && !gone.drop_log_lines());

@@ -153,7 +153,7 @@ mod tests {
     };
 
     #[test]
-    fn each_match_of_an_expression_contains_one_of_its_words() {
+    fn every_match_contains_one_of_its_keywords() {
         let words = |expression: &str| {
             let words = words_of(expression)?;
             Some(words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect::<Vec<_>>())
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_tried_with_the_groups_that_have_a_word_in_it_and_those_without_words() {
+    fn only_groups_with_matching_or_no_keywords_run() {
         let words =
             KeywordPrefilter::of([vec!["killed", "abort"], vec![r"\d"], vec!["illed"], vec!["other"]]);
         let groups = |line: &str| words.as_ref().unwrap().groups_in(line.as_bytes()).collect::<Vec<_>>();

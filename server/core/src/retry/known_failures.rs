@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_stays_as_long_as_a_verdict_has_it_and_the_failure_stays_without_it() {
+    fn a_line_lasts_while_any_verdict_keeps_it() {
         let (mut seen, key) = (KnownFailures::new(10), Key::default());
         for attempt in ["a", "b"] {
             seen.learn(&key, &failed(attempt, "make: *** Error 2"));
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_failures_are_kept_and_shown_in_whatever_order_their_verdicts_come() {
+    fn verdict_order_does_not_change_known_failures() {
         let verdict = |n: u64| {
             let mut verdict = failed(&format!("a{n}"), &format!("line {n}"));
             verdict.given_unix_ms = Some(1000 + n / 3);
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_of_an_attempt_that_is_unlearnt() {
+    fn an_unlearnt_attempt_leaves_no_failures() {
         let (mut seen, key) = (KnownFailures::new(10), Key::default());
         let signature = failed("a", "").outlook.signature.unwrap();
         for attempt in ["a", "b"] {

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_read_without_its_wrapper_and_a_quotation_not_at_all() {
+    fn wrappers_are_removed_and_quoted_source_lines_skipped() {
         let log = "#7 0.1   File \"x.py\", line 3, in f\n#7 0.2     raise OSError(1)\n#7 0.3 OSError: 1\n";
         let lines = LogTail::of(log);
         assert_eq!(
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_agent_wrote_into_a_log_says_nothing_of_the_failure() {
+    fn agent_output_in_a_log_is_skipped() {
         let report = "plimsoll: regex@1 was ended by SIGKILL after 3.0 s; the kernel killed 1 process; needed more than 120 MiB\n  \
              memory    needed more than 120 MiB, limit 120 MiB\n            most in build (120 MiB)\n  killed    1 process by the kernel\n";
         let folded = format!(
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_the_number_that_an_editor_shows_from_the_side_that_is_whole() {
+    fn line_numbers_match_an_editor() {
         let places = |log: &str| -> Vec<(String, LogPlace)> {
             let tail = LogTail::of(log);
             tail.rev_with_passed().map(|line| (line.text.to_owned(), tail.place(line).unwrap())).collect()

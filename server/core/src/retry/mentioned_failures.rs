@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_quotes_is_passed_over_and_the_rest_is_not() {
+    fn only_quoting_lines_are_skipped() {
         let quoting = [
             "   12 | puts(\"Killed\");",
             "      |      ^~~~~~",
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn words_between_quotation_marks_count_where_an_error_is_reported() {
+    fn quoted_text_counts_only_in_error_reports() {
         for (line, without) in [
             ("note: handles 'No space left on device' and `Killed`", "note: handles 'x' and `x`"),
             ("puts(\"Out of memory\");", "puts(\"x\");"),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_tries_again_says_so_and_one_that_gives_up_does_not() {
+    fn retrying_is_distinguished_from_giving_up() {
         for line in [
             "x: reset; retrying in 329 ms",
             "spurious error (1 tries remaining)",

@@ -219,7 +219,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_colour_goes_and_what_only_looks_like_one_stays() {
+    fn leftover_colour_codes_are_removed() {
         for coloured in [
             "\x1b[1;31ma\x1b[0m",
             "#033[0;33ma",

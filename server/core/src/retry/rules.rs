@@ -228,7 +228,7 @@ mod tests {
     use super::{super::rule::RulePattern, *};
 
     #[test]
-    fn every_rule_matches_its_examples_and_spares_the_others() {
+    fn rules_match_their_examples_and_spare_their_counterexamples() {
         let rules = built_in().unwrap();
         assert_eq!(LogRules::built_in().len(), rules.len());
         let mut ids: Vec<&str> = rules.iter().map(|rule| &*rule.id).collect();
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_carriage_returns_and_nul_do_not_hide_a_line() {
+    fn control_characters_do_not_hide_a_line() {
         let rules = LogRules::built_in();
         let ids = |log: &str| rules.read(log).iter().map(|hit| hit.rule.id.clone()).collect::<Vec<_>>();
         assert_eq!(ids("\x1b[1;31ma.c:1:2: \x1b[0merror: no"), ["compile-error"]);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_log_the_errors_and_the_end_are_read() {
+    fn long_logs_are_read_at_errors_and_end() {
         let noise = "ü building\n".repeat(20_000);
         let log = format!("a.c:1:2: error: no\n{noise}");
         let rules = LogRules::built_in();

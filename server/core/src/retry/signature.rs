@@ -94,12 +94,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_of_a_failure_is_the_same_in_every_release() {
+    fn the_signature_hash_is_stable_across_releases() {
         assert_eq!(format!("{:016x}", hash("oom", "make.. . Error")), "8306686762c367b8");
     }
 
     #[test]
-    fn what_changes_from_run_to_run_is_left_out() {
+    fn signatures_ignore_parts_that_vary_between_runs() {
         let same = [
             ("/builds/a1b2/src/x.c:10:5: error: no 'foo'", "/home/u/x.c:993:17: error: no 'foo'"),
             ("[12:04:33] curl: (6) Could not resolve host: x", "[1:4:3] curl: (6) Could not resolve host: x"),

@@ -17,14 +17,14 @@ fn with(apply: &[(&str, f64)]) -> Settings {
 }
 
 #[test]
-fn without_shadow_mode_nothing_is_withheld_and_in_it_everything() {
+fn only_shadow_mode_withholds_predictions() {
     assert_eq!(applied(&Settings::default(), "e4s").len(), 10_000);
     assert_eq!(applied(&with(&[]), "e4s"), Vec::<usize>::new());
     assert_eq!(applied(&with(&[("e4s", 1.0)]), "e4s").len(), 10_000, "all is all");
 }
 
 #[test]
-fn a_share_is_kept_by_stack_and_a_larger_one_only_adds_builds() {
+fn a_share_applies_by_stack_and_grows_monotonically() {
     let settings = with(&[("e4s", 0.1), ("none", 0.0), ("*", 0.5)]);
     let tenth = applied(&settings, "e4s");
     assert!((900..1100).contains(&tenth.len()), "{}", tenth.len());
@@ -46,13 +46,13 @@ fn a_project_has_a_share_of_its_own() {
 }
 
 #[test]
-fn a_build_is_in_the_same_share_in_every_release() {
+fn a_builds_share_position_is_stable() {
     let zlib = Key { package: "zlib".into(), ..Key::default() };
     assert!((position(&zlib) - 0.680_614_663_912).abs() < 1e-9, "{}", position(&zlib));
 }
 
 #[test]
-fn branch_owner_labels_and_hints_do_not_move_a_build() {
+fn branch_owner_labels_and_hints_keep_the_share() {
     let settings = with(&[("*", 0.5)]);
     for n in 0..100 {
         let plain = key("e4s", n);
@@ -74,7 +74,7 @@ fn predicted(mib: u64) -> Summary {
 }
 
 #[test]
-fn an_attempt_would_have_failed_if_its_need_is_above_the_predicted_limit() {
+fn needs_above_the_predicted_limit_would_fail() {
     for (limit, fails) in [(99, true), (100, false), (200, false)] {
         let would = ShadowComparison::of(&predicted(limit)).unwrap();
         assert_eq!((would.failed, would.would_fail), (false, fails), "{limit}");
@@ -85,7 +85,7 @@ fn an_attempt_would_have_failed_if_its_need_is_above_the_predicted_limit() {
 }
 
 #[test]
-fn an_attempt_that_memory_ended_tells_of_smaller_limits_only() {
+fn killed_attempts_judge_only_smaller_limits() {
     let stopped =
         |mib| Summary { outcome: Outcome::Failed, cause: Some(Cause::Oom), censored: true, ..predicted(mib) };
     let would = |mib| ShadowComparison::of(&stopped(mib)).map(|would| (would.failed, would.would_fail));

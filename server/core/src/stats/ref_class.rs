@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_that_cannot_work_are_refused_with_their_name() {
+    fn invalid_ref_classes_are_refused_by_name() {
         let large = format!("a=({}){{1000}}", "x{1000}");
         for (bad, message) in [
             ("", "empty"),

@@ -118,7 +118,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_question_gets_the_sums_of_a_plain_scan_and_groups_and_steps_sum_to_the_whole(
+    fn statistics_equal_a_plain_scan(
         dice in proptest::collection::vec(any::<[u64; 12]>(), 1..120),
         asked in any::<[u64; 8]>(),
         by in 0..GROUPS.len(),
@@ -171,7 +171,7 @@ fn many(count: usize, change: impl Fn(usize, &mut Summary)) -> Vec<Summary> {
 }
 
 #[test]
-fn attempts_that_the_history_leaves_behind_leave_the_sums_and_the_answer_says_from_when_it_counts() {
+fn evicted_attempts_leave_the_sums_with_a_note() {
     let history = SharedHistory::with_stats(History::new(300), Stats::new(settings()));
     for summary in many(3000, |_, _| {}) {
         history.learn(&summary);
@@ -194,7 +194,7 @@ fn attempts_that_the_history_leaves_behind_leave_the_sums_and_the_answer_says_fr
 }
 
 #[test]
-fn who_may_see_one_project_learns_nothing_of_when_and_how_much_others_build() {
+fn confined_readers_learn_nothing_of_other_projects() {
     let all = many(10, |n, summary| summary.key.project = if n < 3 { "own" } else { "other" }.into());
     let history = history(&all);
     let covers = |project: &str, from_unix_ms| {
@@ -212,7 +212,7 @@ fn who_may_see_one_project_learns_nothing_of_when_and_how_much_others_build() {
 }
 
 #[test]
-fn an_attempt_is_counted_once_however_often_it_comes() {
+fn a_repeated_attempt_counts_once() {
     let history = history(&many(3, |_, _| {}));
     for summary in many(3, |_, _| {}) {
         history.learn(&summary);
@@ -221,7 +221,7 @@ fn an_attempt_is_counted_once_however_often_it_comes() {
 }
 
 #[test]
-fn a_verdict_that_comes_before_the_end_counts_when_the_attempt_has_ended() {
+fn an_early_verdict_counts_once_its_attempt_ends() {
     let history = history(&[]);
     history.count_verdict(&no(&id(1)), None);
     for summary in many(3, |_, summary| summary.outcome = Outcome::Failed) {
@@ -231,7 +231,7 @@ fn a_verdict_that_comes_before_the_end_counts_when_the_attempt_has_ended() {
 }
 
 #[test]
-fn a_group_with_very_many_values_stays_bounded_and_loses_nothing() {
+fn high_cardinality_groups_are_bounded_without_loss() {
     let owners = many(40_000, |n, summary| {
         summary.key.owner = format!("owner-{n}");
         summary.key.package = format!("package-{}", n % 9000);
@@ -256,7 +256,7 @@ fn a_group_with_very_many_values_stays_bounded_and_loses_nothing() {
 }
 
 #[test]
-fn a_filter_that_matches_nothing_gives_zeros_and_a_range_in_the_future_is_explained() {
+fn empty_results_are_zero_and_explained() {
     let history = history(&many(3, |_, _| {}));
     let report =
         ask(&history, Filter { package: "none".into(), ..Filter::default() }, GroupBy::Package, 1000);
@@ -303,7 +303,7 @@ fn packages_come_with_the_most_variable_first() {
 }
 
 #[test]
-fn the_price_in_the_file_of_pools_counts_before_that_of_the_settings() {
+fn pool_file_prices_override_the_settings() {
     let history =
         history(&many(3, |n, summary| summary.opening.pool = ["big", "small", "filed"][n].to_owned()));
     let filed = Price { gib_hour: 1.0, core_hour: 0.0 };
@@ -334,7 +334,7 @@ fn retries(history: &SharedHistory) -> (u64, u64, Vec<(Option<Cause>, u64)>) {
 }
 
 #[test]
-fn retries_that_gitlab_made_count_in_any_order_at_once_and_after_a_start() {
+fn gitlab_retries_count_in_any_order() {
     let all = [of_gitlab(7001, Some(Cause::Oom)), of_gitlab(7002, Some(Cause::Infra)), of_gitlab(7003, None)];
     let expected = (2, 1, vec![(Some(Cause::Oom), 1), (Some(Cause::Infra), 1)]);
     for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [2, 0, 1]] {
@@ -353,7 +353,7 @@ fn retries_that_gitlab_made_count_in_any_order_at_once_and_after_a_start() {
 }
 
 #[test]
-fn a_retry_follows_what_becomes_of_the_attempt_that_it_retries() {
+fn a_retry_follows_its_originals_changes() {
     let history = history(&[of_gitlab(7001, Some(Cause::Unknown)), of_gitlab(7002, None)]);
     assert_eq!(retries(&history).2, [(Some(Cause::Unknown), 1)]);
     history.replace_summary(&of_gitlab(7001, Some(Cause::Oom)));
@@ -363,7 +363,7 @@ fn a_retry_follows_what_becomes_of_the_attempt_that_it_retries() {
 }
 
 #[test]
-fn an_attempt_that_ends_before_the_one_that_it_says_it_retries_learns_its_cause_when_that_comes() {
+fn a_retry_ending_first_learns_its_cause_later() {
     let mut second = of_gitlab(7002, None);
     second.key.labels.clear();
     (second.number, second.retries) = (2, Some(of_gitlab(7001, None).attempt));
@@ -376,7 +376,7 @@ fn an_attempt_that_ends_before_the_one_that_it_says_it_retries_learns_its_cause_
 }
 
 #[test]
-fn what_is_shown_of_an_attempt_has_its_place_among_those_of_its_job() {
+fn an_attempt_shows_its_place_in_the_job() {
     let all = [of_gitlab(7001, Some(Cause::Oom)), of_gitlab(7002, None)];
     let history = history(&all);
     let shown = history.related(&all[1]);

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_what_it_wants_and_no_more() {
+    fn failure_lines_ignore_unknown_fields() {
         let failure = parse(br#"{"id":7,"exit":1,"oom_kill":null,"x":[{}],"log_tail":["a","b"]}"#).unwrap();
         assert_eq!((failure.id(), failure.exit()), ("7", Some(Exit::Code(1))));
         let evidence = failure.evidence(false);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_end_of_a_long_log_is_kept() {
+    fn only_the_tail_of_long_logs_is_kept() {
         let lines: Vec<String> = (0..100_000).map(|n| format!("\"line {n}\"")).collect();
         let failure = parse(format!("{{\"log_tail\":[{}]}}", lines.join(",")).as_bytes()).unwrap();
         assert!(

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packed_file_that_is_cut_short_is_an_error_and_no_end() {
+    fn a_truncated_gzip_file_is_an_error() {
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         io::Write::write_all(&mut packed, &b"{\"id\":\"one\"}\n".repeat(100_000)).unwrap();
         let packed = packed.finish().unwrap();

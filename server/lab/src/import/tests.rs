@@ -47,7 +47,7 @@ fn read(bytes: &[u8]) -> (Vec<Record>, Refusals) {
 const CSV: &str = "attempt,package,wall_ms,peak_bytes,outcome,cores\n1,zlib,1000,1000000,success,4\n2,zlib,2000,2000000.0,oom,\n";
 
 #[test]
-fn plain_and_packed_csv_and_json_lines_say_the_same() {
+fn all_csv_and_json_encodings_import_equally() {
     let json = r#"{"attempt":"1","package":"zlib","wall_ms":1000,"peak_bytes":1000000,"cores":4}
 {"attempt":"2","package":"zlib","wall_ms":2000,"peak_bytes":2000000,"outcome":"oom","owner":null}
 "#;
@@ -64,7 +64,7 @@ fn plain_and_packed_csv_and_json_lines_say_the_same() {
 }
 
 #[test]
-fn a_row_that_makes_no_sense_is_refused_with_its_line_and_column_and_the_others_go_on() {
+fn invalid_rows_are_refused_with_line_and_column() {
     let text = "attempt,package,wall_ms,peak_bytes,submitted_ms,outcome\n\
         1,zlib,1000,1,1700000000000,success\n\
         2,zlib,1000,100000000000000,1700000000000,success\n\
@@ -97,7 +97,7 @@ fn a_row_that_makes_no_sense_is_refused_with_its_line_and_column_and_the_others_
 }
 
 #[test]
-fn a_row_or_file_that_would_be_misread_is_named() {
+fn ambiguous_rows_and_files_are_refused() {
     let head = "package,cores,wall_ms,peak_bytes";
     let rows = [
         (
@@ -154,7 +154,7 @@ fn what_was_not_measured_is_unknown() {
 }
 
 #[test]
-fn only_the_first_refusals_are_listed_and_all_are_counted() {
+fn all_refusals_are_counted_and_ten_listed() {
     let rows = "zlib,1,1\n".repeat(50);
     let (_, refusals) = read(format!("package,wall_ms,peak_bytes\n{rows}").as_bytes());
     assert_eq!((refusals.count, refusals.first.len()), (50, 10));
@@ -162,7 +162,7 @@ fn only_the_first_refusals_are_listed_and_all_are_counted() {
 }
 
 #[test]
-fn a_missing_column_is_named_beside_those_that_are_there() {
+fn a_missing_column_error_lists_the_present_ones() {
     let file = file(b"package,wall_ms,peak_mb\nzlib,1,1\n");
     let error = Reader::open(&file.path).unwrap_err().to_string();
     assert!(error.contains("line 1 lacks the column peak_bytes"), "{error}");
@@ -170,7 +170,7 @@ fn a_missing_column_is_named_beside_those_that_are_there() {
 }
 
 #[test]
-fn all_required_columns_that_are_missing_are_named_in_one_error() {
+fn all_missing_columns_are_named_in_one_error() {
     let opened = Reader::open(&file(b"name,seconds\nzlib,1\n").path).unwrap_err().to_string();
     let all = "package, wall_ms, peak_bytes";
     assert!(opened.contains(&format!("lacks the column {all} (required: {all})")), "{opened}");
@@ -185,7 +185,7 @@ fn all_required_columns_that_are_missing_are_named_in_one_error() {
 }
 
 #[test]
-fn a_row_without_an_end_is_an_error_with_its_line_and_takes_no_memory() {
+fn an_endless_row_is_refused_in_bounded_memory() {
     // a quote that is never closed makes one field of the whole file, however little it takes when it is packed
     let mut text = "package,wall_ms,peak_bytes\nzlib,1,1000000\n\"".to_owned();
     text.push_str(&"x".repeat(8 << 20));
@@ -208,7 +208,7 @@ fn a_row_without_an_end_is_an_error_with_its_line_and_takes_no_memory() {
 }
 
 #[test]
-fn half_a_gzip_is_an_error_that_says_so() {
+fn a_truncated_gzip_import_is_an_error() {
     let whole = many_rows();
     let file = file(&whole[..whole.len() / 2]);
     let mut reader = Reader::open(&file.path).unwrap();
@@ -223,7 +223,7 @@ fn half_a_gzip_is_an_error_that_says_so() {
 }
 
 #[test]
-fn rows_without_an_id_get_one_that_is_the_same_at_every_reading() {
+fn rows_without_ids_get_stable_ids() {
     let text = b"package,wall_ms,peak_bytes\nzlib,1,1000000\nzlib,1,1000000\n";
     let ids = || read(text).0.into_iter().map(|r| r.summary.attempt).collect::<Vec<_>>();
     assert_eq!((ids().len(), ids()), (2, ids()));
@@ -231,7 +231,7 @@ fn rows_without_an_id_get_one_that_is_the_same_at_every_reading() {
 }
 
 #[tokio::test]
-async fn an_import_adds_each_attempt_once_and_leaves_known_ones_as_they_are() {
+async fn an_import_adds_each_attempt_once() {
     let store = Store::memory();
     let (first, more) =
         (file(CSV.as_bytes()), file(format!("{CSV}3,zlib,1,3000000,success,1\n1,x,1,1,,\n").as_bytes()));
@@ -249,7 +249,7 @@ async fn an_import_adds_each_attempt_once_and_leaves_known_ones_as_they_are() {
 }
 
 #[tokio::test]
-async fn a_file_that_breaks_off_leaves_the_store_as_it_was() {
+async fn a_truncated_import_leaves_the_store_unchanged() {
     let store = Store::memory();
     let whole = many_rows();
     let half = file(&whole[..whole.len() / 2]);
@@ -259,7 +259,7 @@ async fn a_file_that_breaks_off_leaves_the_store_as_it_was() {
 }
 
 #[tokio::test]
-async fn rows_without_a_time_end_at_the_time_of_the_import_in_the_order_of_the_file() {
+async fn rows_without_times_end_at_import_time() {
     let store = Store::memory();
     // the first one took longest, so that it started first and still ended first
     let rows = file(b"attempt,package,wall_ms,peak_bytes\nb,zlib,5000,1000000\na,zlib,1000,1000000\nx,,1,1\nc,zlib,9,1000000\n");
@@ -280,7 +280,7 @@ async fn rows_without_a_time_end_at_the_time_of_the_import_in_the_order_of_the_f
 }
 
 #[tokio::test]
-async fn a_second_import_with_a_project_fills_it_in_and_says_which_attempts_keep_another() {
+async fn a_later_import_fills_in_missing_projects() {
     let (store, file) = (Store::memory(), file(CSV.as_bytes()));
     let rounds = [
         ("", [2, 0, 2, 0, 0]),
@@ -307,7 +307,7 @@ async fn a_second_import_with_a_project_fills_it_in_and_says_which_attempts_keep
 }
 
 #[tokio::test]
-async fn keys_with_more_attempts_than_a_prediction_reads_are_counted() {
+async fn keys_exceeding_the_prediction_history_are_counted() {
     let row = |n: usize| format!("{n},{},1,1000000,success,1\n", if n < 129 { "zlib" } else { "hdf5" });
     let first = CSV.lines().next().unwrap();
     let text: String = [format!("{first}\n")].into_iter().chain((0..200).map(row)).collect();
@@ -327,7 +327,7 @@ async fn import(store: &Store, rows: &str) -> (u64, u64) {
 }
 
 #[tokio::test]
-async fn a_file_without_ids_counts_nothing_twice_wherever_rows_were_added() {
+async fn rows_without_ids_are_never_imported_twice() {
     let store = Store::memory();
     assert_eq!(import(&store, ROWS).await, (3, 0));
     assert_eq!(import(&store, ROWS).await, (0, 3));
@@ -342,7 +342,7 @@ async fn a_file_without_ids_counts_nothing_twice_wherever_rows_were_added() {
 }
 
 #[test]
-fn a_pool_is_read_and_an_empty_one_leaves_the_id_of_a_row_as_it_was() {
+fn an_empty_pool_keeps_the_row_id() {
     let ids = |text: &str| {
         let (records, _) = read(text.as_bytes());
         let record = |record: &Record| (record.unnamed_rows.unwrap(), record.summary.opening.pool.clone());
@@ -360,7 +360,7 @@ fn a_pool_is_read_and_an_empty_one_leaves_the_id_of_a_row_as_it_was() {
 }
 
 #[test]
-fn texts_of_a_key_have_the_bounds_of_the_wire() {
+fn imported_keys_have_the_wire_limits() {
     let row = |package: usize, variants: usize| {
         let [package, variants] = [package, variants].map(|length| "x".repeat(length));
         read(format!("package,variants,wall_ms,peak_bytes\n{package},{variants},1,1000000\n").as_bytes())

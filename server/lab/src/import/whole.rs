@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_agent_could_have_delivered_is_refused_by_name() {
+    fn summaries_outside_wire_limits_are_refused() {
         let cases: [(Value, &str); 5] = [
             (value(|s| s.key.package = "x".repeat(300)), "key"),
             (value(|s| s.key.package = String::new()), "key.package"),

@@ -31,7 +31,7 @@ fn builds(peaks: &[u64], preset: u64) -> ReplayTape {
 }
 
 #[test]
-fn surplus_is_what_is_held_above_the_need_and_all_of_what_is_lost() {
+fn surplus_includes_unused_and_lost_memory() {
     // the preset of 1 GiB fits the first build; the second needs 3 GiB: 1 and 2 GiB are lost, 4 GiB are held
     let tape = builds(&[GIB / 2, 3 * GIB], GIB);
     let tally = cost(&tape, PolicyKind::Preset, FailureTarget::AsItIs);
@@ -60,7 +60,7 @@ fn perfect_foresight_has_no_surplus() {
 }
 
 #[test]
-fn an_attempt_teaches_when_it_has_ended_and_not_before() {
+fn an_attempt_is_learned_only_after_it_ends() {
     let rows = |second_start: u64| {
         let start = 1_700_000_000_000_u64;
         tape(&format!(
@@ -81,7 +81,7 @@ fn an_attempt_teaches_when_it_has_ended_and_not_before() {
 }
 
 #[test]
-fn rows_of_the_same_time_keep_the_order_of_the_file() {
+fn rows_with_equal_times_keep_file_order() {
     let mut text = "package,submitted_ms,wall_ms,peak_bytes\n".to_owned();
     for n in 0..1000 {
         writeln!(text, "zlib,{},1,{}", 1_700_000_000_000_u64 + u64::from(n % 2 == 0), 1_000_000 + n).unwrap();
@@ -115,7 +115,7 @@ fn every_policy_settles_on_a_build_that_repeats() {
 }
 
 #[test]
-fn a_preset_that_the_file_does_not_name_is_not_made_up() {
+fn a_file_without_presets_yields_no_preset_policy() {
     let tape = tape("package,wall_ms,peak_bytes\nzlib,1,1000000\n");
     assert!(
         run(
@@ -130,7 +130,7 @@ fn a_preset_that_the_file_does_not_name_is_not_made_up() {
 }
 
 #[test]
-fn a_knob_is_turned_to_the_failure_rate_that_is_asked_for() {
+fn policies_are_tuned_to_the_requested_failure_rate() {
     // needs of 1 to 2 GiB in a fixed order without a pattern
     let needs: Vec<u64> = (0..400_u64).map(|n| GIB + (n * 7919 % 401) * GIB / 401).collect();
     let tape = builds(&needs, 4 * GIB);
@@ -145,7 +145,7 @@ fn a_knob_is_turned_to_the_failure_rate_that_is_asked_for() {
 }
 
 #[test]
-fn the_result_as_json_is_one_object_with_the_names_that_are_documented() {
+fn the_json_result_has_the_documented_names() {
     let tape = builds(&[GIB, GIB, 3 * GIB], GIB);
     let results: Vec<_> =
         PolicyKind::ALL.into_iter().map(|kind| (kind, cost(&tape, kind, FailureTarget::AsItIs))).collect();
@@ -182,7 +182,7 @@ fn the_result_as_json_is_one_object_with_the_names_that_are_documented() {
 }
 
 #[test]
-fn packages_with_most_surplus_come_first_and_not_those_that_need_most() {
+fn packages_with_most_surplus_are_listed_first() {
     let tape = tape(
         "package,wall_ms,peak_bytes,requested_bytes\n\
          fits,3600000,4294967296,4294967296\nlarge,1800000,1073741824,17179869184\n",
@@ -217,7 +217,7 @@ fn stdio_answers_each_request_with_one_line() {
 }
 
 #[test]
-fn a_replay_ends_with_what_predicted_sizes_would_have_saved() {
+fn a_replay_ends_with_the_predicted_savings() {
     // 8 GB asked for, 1 GB needed, 20 times: almost all of it is surplus today
     let tape = builds(&[1_000_000_000; 20], 8_000_000_000);
     let both = [PolicyKind::Plimsoll, PolicyKind::Preset]
@@ -231,7 +231,7 @@ fn a_replay_ends_with_what_predicted_sizes_would_have_saved() {
 }
 
 #[test]
-fn the_surplus_of_a_pod_is_what_it_requests_in_vain_and_it_is_lost_at_its_limit() {
+fn pod_surplus_counts_requests_and_losses_at_limits() {
     let needs: Vec<u64> = (0..200_u64).map(|n| GIB + (n * 7919 % 3) * GIB).collect();
     let tape = builds(&needs, 16 * GIB);
     let [request, limit, pod] = [PolicyKind::Plimsoll, PolicyKind::PlimsollLimit, PolicyKind::PlimsollPod]
@@ -262,7 +262,7 @@ fn gain(tape: &ReplayTape, rate: f64) -> (Option<GainThreshold>, String) {
 }
 
 #[test]
-fn where_predicted_sizes_have_more_surplus_the_replay_says_from_which_failure_rate_on_they_have_less() {
+fn a_replay_names_the_failure_rate_that_saves() {
     // people ask for twice the need: less than the 4 GiB without failures, more than 1 GiB with a few
     let tape = asked_well(100);
     let (found, sentence) = gain(&tape, 0.001);
@@ -274,7 +274,7 @@ fn where_predicted_sizes_have_more_surplus_the_replay_says_from_which_failure_ra
 }
 
 #[test]
-fn a_replay_says_so_where_predicted_sizes_have_more_surplus_at_every_failure_rate() {
+fn a_replay_reports_when_no_failure_rate_saves() {
     // each build asks for exactly what it needs
     let (found, sentence) = gain(&asked_well(0), 0.01);
     assert_eq!(found.unwrap().gains_from, None);
@@ -285,7 +285,7 @@ fn a_replay_says_so_where_predicted_sizes_have_more_surplus_at_every_failure_rat
 }
 
 #[test]
-fn a_size_asked_for_by_hand_counts_where_the_file_has_none() {
+fn a_given_preset_fills_missing_requests() {
     let mut tape = tape(
         "package,wall_ms,peak_bytes,requested_bytes\na,3600000,1073741824,4294967296\na,3600000,1073741824,\n",
     );

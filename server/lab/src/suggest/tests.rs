@@ -128,7 +128,7 @@ fn named(all: &[Suggestion<'_>], verdict: ListVerdict) -> BTreeSet<String> {
 }
 
 #[test]
-fn two_thousand_builds_name_exactly_the_packages_that_profit() {
+fn suggestions_name_exactly_the_packages_that_profit() {
     for (seed, profiting) in [(1, 12), (2, 12), (3, 12), (2026, 12), (77, 0), (78, 0)] {
         let mut dice = Dice(seed);
         let packages = packages(profiting, &mut dice);
@@ -148,7 +148,7 @@ const LIST: &str = r#"EXTRA_BUILDCHROOT_TAGS = [
 ]"#;
 
 #[test]
-fn the_new_list_keeps_what_profits_or_is_not_known_and_drops_what_does_not() {
+fn the_new_list_drops_only_packages_without_profit() {
     let mut dice = Dice(5);
     let packages = packages(12, &mut dice);
     let builds = read(&history(2000, &packages, &mut dice));
@@ -192,7 +192,7 @@ fn is_old_or_none(new: &CoprTable, package: &str) -> bool {
 }
 
 #[test]
-fn patterns_for_which_python_may_take_exponential_time_are_refused() {
+fn patterns_with_exponential_backtracking_are_refused() {
     let mut dice = Dice(5);
     let builds = read(&history(20, &packages(1, &mut dice), &mut dice));
     for (pattern, is_refused) in [
@@ -229,7 +229,7 @@ fn patterns_for_which_python_may_take_exponential_time_are_refused() {
 }
 
 #[test]
-fn a_speed_up_that_was_measured_goes_before_one_that_was_worked_out() {
+fn measured_speedups_take_precedence_over_estimates() {
     let run = |pool: &str, jobs, wall: f64| groups::RecordedRun {
         jobs,
         wall: Millis::from_f64(wall * HOUR),
@@ -261,7 +261,7 @@ fn a_speed_up_that_was_measured_goes_before_one_that_was_worked_out() {
 }
 
 #[test]
-fn a_powerful_builder_that_costs_more_than_the_time_is_worth_is_not_suggested() {
+fn builders_costing_more_than_time_saved_are_omitted() {
     let mut dice = Dice(11);
     let packages = packages(12, &mut dice);
     let builds = read(&history(2000, &packages, &mut dice));

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_far_above_the_need_is_named_and_not_drawn() {
+    fn a_limit_far_above_need_is_not_drawn() {
         let resources =
             plimsoll_proto::v1::Resources { memory_limit_bytes: Some(64 << 30), ..Default::default() };
         let summary =
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_curve_reaches_the_need_that_the_kill_proves_and_says_what_was_read() {
+    fn the_memory_curve_reaches_the_proven_need() {
         let summary = Summary { need_peak_bytes: Some(114 << 20), censored: true, ..Summary::default() };
         let chart = memory(&[row(60, 0, 0), row(87, 0, 1)], &summary);
         let line = chart.layers.iter().find(|layer| layer.tone == Tone::Need).unwrap();

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_failure_has_the_form_and_only_a_correction_can_be_taken_back() {
+    fn only_failures_are_correctable_and_corrections_undoable() {
         assert_eq!(shown(Outcome::Succeeded, None) + &shown(Outcome::Running, None), "");
         let plain = shown(Outcome::Failed, Some(Verdict::default()));
         assert!(plain.contains("method=\"post\"") && plain.contains("value=\"INFRA\" selected"), "{plain}");

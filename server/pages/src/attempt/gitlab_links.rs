@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_of_gitlab_has_its_page_and_that_of_its_pipeline() {
+    fn a_gitlab_attempt_links_job_and_pipeline() {
         let links = gitlab_links(&attempt("gitlab.example:4711", "group/my app", "12"));
         let [job, pipeline] = links.as_slice() else { unreachable!("{links:?}") };
         assert_eq!((job.0.as_str(), pipeline.0.as_str()), ("job 4711", "pipeline 12"));
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gitlab_in_plain_text_is_linked_as_its_job_named_it_and_no_other_address_is() {
+    fn links_use_only_the_jobs_own_server_url() {
         let linked = |url: &str| {
             let mut summary = attempt("gitlab.example:4711", "group/app", "12");
             let labels = &mut summary.key.as_mut().unwrap().labels;
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_job_of_gitlab_gets_no_link() {
+    fn attempts_outside_gitlab_get_no_link() {
         for (id, project) in [
             ("01JC000000000000000000000", "group/app"),
             ("gitlab.example:4711x", "group/app"),

@@ -18,7 +18,7 @@ fn a_failed_attempt_links_to_its_retry() {
 }
 
 #[test]
-fn an_earlier_verdict_without_a_cause_has_the_words_of_the_verdict_in_force() {
+fn earlier_verdicts_are_worded_like_the_current_one() {
     let verdict = Verdict {
         action: Action::AsIs.into(),
         cause: Cause::Unknown.into(),

@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::float_cmp, reason = "one of the values that went in")]
-    fn a_few_values_far_above_the_others_do_not_stretch_an_axis() {
+    fn outliers_do_not_stretch_an_axis() {
         assert_eq!(without_outliers([2.0, 3.0, 100.0]), 3.0);
         assert_eq!(without_outliers([2.0, 100.0]), 2.0);
         assert_eq!(without_outliers([2.0, 3.0, 11.0]), 11.0);

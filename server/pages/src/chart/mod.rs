@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chart_of_nothing_or_of_nonsense_is_still_a_picture() {
+    fn empty_and_non_finite_charts_still_render() {
         let mut nothing = chart("empty");
         (nothing.x, nothing.y) = (Axis::elapsed(0.0), Axis::from_zero(0.0, "GiB"));
         nothing.layers = vec![Layer::new(Tone::Need, "need", Shape::Line(vec![]))];

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stylesheet_has_a_colour_for_each_tone_on_light_and_on_dark_screens() {
+    fn each_tone_has_light_and_dark_colours() {
         let style = include_str!("../assets/style.css");
         for tone in Tone::ALL {
             let name = tone.name();

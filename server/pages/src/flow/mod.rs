@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_drawn_by_cause_the_most_frequent_first() {
+    fn failures_are_charted_by_descending_cause_frequency() {
         let (steps, view) = (steps(), ReaderChoice { range: TimeRange::All, ..ReaderChoice::default() });
         let flow = Flow { view: &view, steps: &steps, step_ms: 3_600_000 };
         let chart = flow.failures();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn one_day_of_a_huge_ask_does_not_flatten_the_others_and_is_named() {
+    fn an_outlier_day_is_clipped_and_named() {
         let asked = |asked| pb::StatsTotals {
             memory_asked_gib_hours: asked,
             memory_used_of_asked_gib_hours: asked / 4.0,

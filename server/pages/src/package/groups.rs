@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_are_a_table_with_what_tells_them_apart_and_without_them_there_is_none() {
+    fn need_groups_are_a_table_naming_their_distinctions() {
         let group = |most: u64, within_request| NeedGroup {
             attempts: 1200,
             need_most_bytes: most << 30,

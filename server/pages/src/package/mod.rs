@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_that_lists_attempts_does_not_say_that_nothing_is_known() {
+    fn a_package_with_attempts_is_not_called_unknown() {
         let reason = "nothing is known about x@1 yet, so this is the configured default".to_owned();
         let basis = Some(pb::Basis { rung: Rung::Default.into(), ..pb::Basis::default() });
         let request = Some(pb::Quantity { basis, ..pb::Quantity::default() });
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_two_sizes_of_a_package_name_the_question_that_each_answers() {
+    fn both_package_sizes_name_their_question() {
         let sizes = |gib: f64| pb::RequestedSizes {
             memory_request_bytes: Some(figures::to_whole(gib * 1024.0) << 20),
             ..pb::RequestedSizes::default()
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_is_the_sentence_that_the_terminal_and_the_report_say() {
+    fn page_reasons_equal_those_of_the_terminal() {
         for (kind, quantity) in reasons::examples() {
             let prediction = Some(reasons::prediction_of(kind, &quantity));
             let page =

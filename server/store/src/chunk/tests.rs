@@ -135,7 +135,7 @@ fn each_flipped_bit_is_found() {
 }
 
 #[test]
-fn counts_that_no_chunk_can_have_are_refused_before_anything_is_made_of_them() {
+fn impossible_counts_are_refused_before_allocation() {
     let refused = |codec: u8, head: &[u8], count: u64| {
         let mut body = head.to_vec();
         put_varint(&mut body, count);
@@ -160,7 +160,7 @@ fn a_long_even_series_fills_its_blocks() {
 }
 
 #[test]
-fn a_column_costs_nothing_if_it_is_empty_or_follows_from_the_others() {
+fn empty_or_derivable_columns_cost_nothing() {
     let size = |sample: &dyn Fn(u64) -> Sample, effort| {
         let run = SampleRun { first_sequence: 1, lost: 0, samples: (1..=900).map(sample).collect() };
         encode_all(vec![run], effort).unwrap().iter().map(|chunk| chunk.bytes.len()).sum::<usize>()

@@ -57,7 +57,7 @@ proptest! {
 }
 
 #[test]
-fn each_packing_is_chosen_where_it_is_the_smallest() {
+fn the_smallest_lane_encoding_is_chosen() {
     // a fixed sequence without a pattern (Steele, Lea and Flood 2014: SplitMix64)
     let mix = |n: u64| (n ^ n >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     let noise = |n: i64, bits: u32| {
@@ -74,19 +74,19 @@ fn each_packing_is_chosen_where_it_is_the_smallest() {
 }
 
 #[test]
-fn a_common_unit_costs_its_own_bytes_and_no_more() {
+fn a_common_factor_is_stored_only_once() {
     let lane = |unit: i64| packed(&(0..300).map(|n| n * n % 97 * unit).collect::<Vec<_>>()).len();
     assert!(lane(1_000_000) <= lane(1) + 8, "{} and {} bytes", lane(1_000_000), lane(1));
 }
 
 #[test]
-fn what_is_left_out_is_what_the_libraries_write() {
+fn omitted_headers_match_what_the_libraries_write() {
     assert_eq!(FileCompressor::default().write_header(Vec::new()).unwrap(), PCO_HEADER);
     assert_eq!(zstd::bulk::compress(b"x", 19).unwrap()[..4], ZSTD_MAGIC);
 }
 
 #[test]
-fn a_frame_that_unpacks_to_more_than_its_numbers_is_refused() {
+fn a_decompression_bomb_is_refused() {
     let bomb = pack_zstd(&vec![0; 64 << 20]).unwrap();
     let mut bytes = vec![ZSTD << 2];
     put_varint(&mut bytes, bomb.len() as u64);
@@ -96,7 +96,7 @@ fn a_frame_that_unpacks_to_more_than_its_numbers_is_refused() {
 }
 
 #[test]
-fn pco_with_a_window_is_refused_before_it_asks_for_memory() {
+fn pco_lookback_is_refused_before_it_allocates() {
     let numbers: Vec<i64> = (0..4000).map(|n| n * n % 1009).collect();
     let config = ChunkConfig::default().with_delta_spec(DeltaSpec::TryLookback);
     let mut chunk = FileCompressor::default().chunk_compressor(&numbers, &config).unwrap();

@@ -74,7 +74,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_of_one_summary_is_left_in_the_next(all in prop::collection::vec(any_summary(), 1..5), broken in any::<u8>()) {
+    fn a_reused_decoder_keeps_no_previous_summary(all in prop::collection::vec(any_summary(), 1..5), broken in any::<u8>()) {
         let mut reused = SummaryDecoder::default();
         for summary in all {
             let (mut bytes, mut read) = (packed(&summary), None);
@@ -102,7 +102,7 @@ fn every_word_has_a_number() {
 }
 
 #[test]
-fn fields_that_are_not_known_are_skipped_and_words_are_not_made_up() {
+fn unknown_fields_are_skipped_and_unknown_causes_refused() {
     let summary = plimsoll_core::domain::test_summary("a", "zlib", "1", 10);
     let mut more = packed(&summary);
     // field 99, three bytes

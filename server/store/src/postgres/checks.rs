@@ -94,7 +94,7 @@ mod tests {
     };
 
     #[tokio::test]
-    async fn two_connections_with_one_session_lead_to_a_pooler() {
+    async fn connections_sharing_a_session_reveal_a_pooler() {
         let Some(server) = PostgresServer::shared() else { return };
         let settings = PostgresSettings {
             url: server.url("postgres"),

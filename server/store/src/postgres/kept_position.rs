@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_file_is_tried_again_after_a_minute() {
+    fn a_failed_position_file_is_retried_later() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("plimsoll.database");
         let kept = KeptPosition::read(Some(path.clone())).unwrap();

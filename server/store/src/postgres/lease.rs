@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_lease_is_taken_when_its_beat_stands_still_or_when_it_is_given_up() {
+    async fn a_stalled_or_released_lease_is_taken_over() {
         let never = u64::MAX;
         assert_eq!(taken_at(|look| (look / 2).cast_signed(), never).await, None, "it beats");
         assert_eq!(taken_at(|look| (look / 11).cast_signed(), never).await, None, "slowly");

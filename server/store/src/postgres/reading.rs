@@ -136,7 +136,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_key_lies_before_the_end_of_a_prefix_if_it_starts_with_it(
+        fn a_prefix_range_holds_exactly_its_keys(
             prefix in prop::collection::vec(prop_oneof![Just(0xff), any::<u8>()], 0..4),
             key in prop::collection::vec(prop_oneof![Just(0xff), any::<u8>()], 0..=MAX_KEY),
         ) {

@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_is_taken_or_refused_with_the_way_out_and_without_its_password() {
+    fn url_errors_name_the_fix_and_hide_passwords() {
         let modes = [
             ("postgres://u@db.example/p", SslMode::Require),
             ("postgresql://u@db.example:5433/p?sslmode=verify-full", SslMode::Require),

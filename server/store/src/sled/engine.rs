@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_a_flush_may_see_is_freed_under_it() {
+    fn a_flush_never_sees_freed_memory() {
         log::set_logger(&SealLog).unwrap();
         log::set_max_level(LevelFilter::Trace);
         let dir = tempfile::tempdir().unwrap();
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_that_reads_nothing_is_no_damaged_range() {
+    fn a_closed_engine_is_not_a_damaged_range() {
         let dir = tempfile::tempdir().unwrap();
         let mut engine = Engine::open_to_fill(dir.path(), 1 << 20).unwrap();
         engine.release_files().unwrap();

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_done_before_a_start_that_is_refused_is_undone() {
+    fn a_refused_start_undoes_its_preparation() {
         let dir = tempfile::tempdir().unwrap();
         let old = dir.path().join("sled.old");
         fs::create_dir(&old).unwrap();

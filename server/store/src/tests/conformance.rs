@@ -14,7 +14,7 @@ async fn keys(store: &Store, after: Option<&[u8]>, limit: PageLimit) -> (Vec<u8>
 }
 
 #[tokio::test]
-async fn a_commit_is_seen_by_every_read_after_it() {
+async fn reads_after_a_commit_see_it() {
     let (_dir, stores) = stores();
     for store in stores {
         let committed = store.commit(one(b"k1", b"value")).await.unwrap();
@@ -35,7 +35,7 @@ async fn commit_one(store: Store, value: u8) -> (u64, u8) {
 }
 
 #[tokio::test]
-async fn of_many_that_write_one_key_at_once_the_last_commit_wins() {
+async fn the_last_of_concurrent_commits_wins() {
     let (_dir, stores) = stores();
     for store in stores {
         let mut commits = JoinSet::new();
@@ -91,7 +91,7 @@ async fn a_page_is_bounded_whatever_is_asked() {
 }
 
 #[tokio::test]
-async fn a_prefix_is_deleted_in_steps_and_nothing_else_is() {
+async fn delete_prefix_works_in_steps_and_spares_others() {
     let (_dir, stores) = stores();
     for store in stores {
         let mut batch = one(b"l", b"stays");
@@ -106,7 +106,7 @@ async fn a_prefix_is_deleted_in_steps_and_nothing_else_is() {
 }
 
 #[tokio::test]
-async fn what_breaks_a_bound_is_refused_and_changes_nothing() {
+async fn oversized_batches_are_refused_and_change_nothing() {
     let (_dir, stores) = stores();
     for store in stores {
         let mut operations = Batch::default();
@@ -139,7 +139,7 @@ async fn a_closed_store_says_so() {
 }
 
 #[tokio::test]
-async fn a_memory_store_refuses_and_comes_back_on_demand() {
+async fn a_memory_store_refuses_commits_on_demand() {
     let store = Store::memory();
     let Store::Memory(switch) = &store else { panic!("asked for memory") };
     switch.refuse_commits("no space left");
@@ -157,7 +157,7 @@ async fn commit_number(store: Store, key: u16) -> u64 {
 }
 
 #[tokio::test]
-async fn commits_that_come_together_share_a_sync_or_a_transaction() {
+async fn concurrent_commits_share_syncs_or_transactions() {
     let (_dir, stores) = stores();
     for store in stores.into_iter().filter(|store| !matches!(store, Store::Memory(_))) {
         let mut commits = JoinSet::new();

@@ -23,7 +23,7 @@ async fn flip(store: &Store, prefix: &[u8], index: usize) {
 }
 
 #[tokio::test]
-async fn a_flipped_bit_in_a_summary_costs_that_summary() {
+async fn a_flipped_bit_costs_only_one_summary() {
     let (_dir, stores) = stores();
     for store in stores {
         let mut batch = Batch::default();
@@ -43,7 +43,7 @@ async fn a_flipped_bit_in_a_summary_costs_that_summary() {
 }
 
 #[tokio::test]
-async fn a_start_reads_all_summaries_of_one_part_and_of_many_but_those_that_are_damaged() {
+async fn a_start_loads_every_undamaged_summary() {
     let (_dir, stores) = stores();
     for store in stores {
         let count = PAGE_ITEMS + PAGE_ITEMS / 2;
@@ -66,7 +66,7 @@ async fn a_start_reads_all_summaries_of_one_part_and_of_many_but_those_that_are_
 }
 
 #[tokio::test]
-async fn a_flipped_bit_in_samples_costs_one_chunk_and_is_shown_as_a_gap() {
+async fn a_flipped_bit_in_samples_becomes_a_gap() {
     let (_dir, stores) = stores();
     for store in stores {
         let job = id("job");
@@ -145,7 +145,7 @@ async fn flipped_store(dir: &std::path::Path) -> (BTreeSet<String>, &'static str
 }
 
 #[tokio::test]
-async fn what_lies_around_a_flipped_bit_of_the_log_is_still_read_and_what_is_missing_is_named() {
+async fn entries_around_log_damage_stay_readable() {
     let dir = tempfile::tempdir().unwrap();
     let (names, flipped) = flipped_store(dir.path()).await;
     let looked = OfflineStore::open_copy(&settings(dir.path()), None).unwrap();
@@ -205,7 +205,7 @@ async fn what_lies_around_a_flipped_bit_of_the_log_is_still_read_and_what_is_mis
 }
 
 #[tokio::test]
-async fn a_store_that_sled_does_not_open_any_more_is_looked_at_and_gone_on_with_up_to_the_damage() {
+async fn accepted_loss_keeps_entries_before_the_damage() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     for n in 0..200 {

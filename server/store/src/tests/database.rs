@@ -35,7 +35,7 @@ pub(crate) async fn value(store: &Store, key: &[u8]) -> Option<Vec<u8>> {
 }
 
 #[tokio::test]
-async fn a_store_in_a_database_keeps_everything_when_it_is_opened_again() {
+async fn a_reopened_database_store_keeps_everything() {
     let Some(server) = PostgresServer::shared() else { return };
     let url = server.url(&server.new_database());
     let store = open(&url);
@@ -53,7 +53,7 @@ async fn a_store_in_a_database_keeps_everything_when_it_is_opened_again() {
 }
 
 #[tokio::test]
-async fn a_newer_server_takes_the_store_and_the_older_one_writes_no_more() {
+async fn a_newer_server_fences_the_older_one() {
     let Some(server) = PostgresServer::shared() else { return };
     let url = server.url(&server.new_database());
     let older = open(&url);
@@ -70,7 +70,7 @@ async fn a_newer_server_takes_the_store_and_the_older_one_writes_no_more() {
 }
 
 #[tokio::test]
-async fn a_lease_that_was_edited_or_removed_stops_the_writer_and_the_next_start_has_a_higher_epoch() {
+async fn an_edited_lease_stops_the_writer() {
     let Some(server) = PostgresServer::shared() else { return };
     let database = server.new_database();
     let url = server.url(&database);
@@ -101,7 +101,7 @@ pub(crate) fn wait_for(settings: &PostgresSettings) -> (AbortOnDropHandle<Store>
 }
 
 #[tokio::test]
-async fn a_server_that_waits_takes_the_store_when_the_holder_closes_it_and_the_next_goes_on_waiting() {
+async fn waiting_servers_take_a_released_store_in_turn() {
     let Some(server) = PostgresServer::shared() else { return };
     let database = server.new_database();
     let url = server.url(&database);
@@ -128,7 +128,7 @@ async fn a_server_that_waits_takes_the_store_when_the_holder_closes_it_and_the_n
 }
 
 #[tokio::test]
-async fn a_newer_server_changes_no_table_while_an_older_one_serves() {
+async fn the_schema_changes_only_after_older_servers_stop() {
     let Some(server) = PostgresServer::shared() else { return };
     let database = server.new_database();
     let url = server.url(&database);
@@ -148,7 +148,7 @@ async fn a_newer_server_changes_no_table_while_an_older_one_serves() {
 }
 
 #[tokio::test]
-async fn a_server_that_waits_takes_the_store_of_a_dead_one() {
+async fn a_waiting_server_takes_a_dead_holders_store() {
     let Some(server) = PostgresServer::shared() else { return };
     let database = server.new_database();
     let url = server.url(&database);
@@ -162,7 +162,7 @@ async fn a_server_that_waits_takes_the_store_of_a_dead_one() {
 }
 
 #[tokio::test]
-async fn an_older_server_that_is_idle_notices_that_it_lost_the_store() {
+async fn an_idle_older_server_notices_its_lost_lease() {
     let Some(server) = PostgresServer::shared() else { return };
     let url = server.url(&server.new_database());
     let (older, _newer) = (open(&url), open(&url));
@@ -180,7 +180,7 @@ fn count_numbers(server: &PostgresServer, database: &str) {
 }
 
 #[tokio::test]
-async fn a_commit_with_a_warning_is_acknowledged_only_after_another_one_without() {
+async fn a_commit_with_warnings_is_repeated_before_acknowledgement() {
     let Some(server) = PostgresServer::shared() else { return };
     let database = server.new_database();
     let store = open(&server.url(&database));
@@ -195,7 +195,7 @@ async fn a_commit_with_a_warning_is_acknowledged_only_after_another_one_without(
 }
 
 #[tokio::test]
-async fn servers_that_start_at_once_make_the_tables_once() {
+async fn concurrent_first_starts_create_the_tables_once() {
     let Some(server) = PostgresServer::shared() else { return };
     let database = server.new_database();
     let starts: Vec<_> = (0..4)
@@ -213,7 +213,7 @@ async fn servers_that_start_at_once_make_the_tables_once() {
 }
 
 #[tokio::test]
-async fn a_snapshot_shows_one_moment_while_commits_go_on() {
+async fn a_snapshot_is_consistent_under_concurrent_commits() {
     let Some(store) = new_store() else { return };
     for half in 0..2_u16 {
         let mut batch = Batch::default();
@@ -298,7 +298,7 @@ async fn a_transaction_that_fails_once_is_repeated() {
 }
 
 #[tokio::test]
-async fn a_full_disk_makes_the_store_read_only_until_there_is_room() {
+async fn a_full_disk_makes_the_store_read_only() {
     let Some(server) = PostgresServer::shared() else { return };
     let database = server.new_database();
     let store = open(&server.url(&database));
@@ -316,7 +316,7 @@ async fn a_full_disk_makes_the_store_read_only_until_there_is_room() {
 }
 
 #[tokio::test]
-async fn old_numbers_of_commits_are_removed_and_the_last_one_stays() {
+async fn old_commit_numbers_are_pruned_except_the_last() {
     let Some(server) = PostgresServer::shared() else { return };
     let database = server.new_database();
     let store = open(&server.url(&database));

@@ -13,7 +13,7 @@ use super::{
 use crate::{Batch, CommitError, Store, load, put};
 
 #[tokio::test]
-async fn a_row_that_was_changed_by_hand_costs_at_most_that_record() {
+async fn an_edited_row_costs_at_most_its_record() {
     let Some(server) = PostgresServer::shared() else { return };
     let row = "WHERE k >= '\\x736200' AND k < '\\x736201'";
     let cases = [
@@ -89,7 +89,7 @@ impl<'a> ForeignSession<'a> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_waits_while_another_session_holds_a_lock() {
+async fn a_commit_waits_for_locks_of_other_sessions() {
     let Some(server) = PostgresServer::shared() else { return };
     let database = server.new_database();
     let store = open(&server.url(&database));
@@ -117,7 +117,7 @@ async fn a_commit_waits_while_another_session_holds_a_lock() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_is_held_for_long_makes_the_store_read_only_until_its_end() {
+async fn a_long_lock_makes_the_store_read_only() {
     let Some(server) = PostgresServer::shared() else { return };
     let database = server.new_database();
     let store = open(&server.url(&database));
@@ -131,7 +131,7 @@ async fn a_lock_that_is_held_for_long_makes_the_store_read_only_until_its_end() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_stopped_while_it_takes_the_lease_gives_it_up() {
+async fn a_server_stopped_during_takeover_releases_the_lease() {
     let Some(server) = PostgresServer::shared() else { return };
     let database = server.new_database();
     let settings = settings(&server.url(&database));

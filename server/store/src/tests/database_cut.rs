@@ -72,18 +72,18 @@ async fn commit_through_cuts(cuts: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_cut_around_a_commit_loses_nothing_and_doubles_nothing() {
+async fn cut_connections_neither_lose_nor_duplicate_commits() {
     commit_through_cuts(55).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes about a minute: the same with more cuts"]
-async fn five_hundred_connections_cut_around_a_commit_lose_nothing_and_double_nothing() {
+async fn five_hundred_cuts_neither_lose_nor_duplicate_commits() {
     commit_through_cuts(500).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_crashes_under_commits_keeps_what_was_acknowledged() {
+async fn acknowledged_commits_survive_database_crashes() {
     let Some(server) = PostgresServer::start(|_folder| Vec::new()) else { return };
     let (server, stop) = (Arc::new(server), Arc::new(AtomicUsize::new(0)));
     let store = open(&server.url("postgres"));

@@ -51,7 +51,7 @@ async fn commits_go_on(store: &Store) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_accepts_connections_and_never_answers_keeps_no_other_from_being_used() {
+async fn an_unresponsive_host_does_not_block_the_next() {
     let Some(server) = PostgresServer::shared() else { return };
     let database = server.new_database();
     let frozen = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -64,7 +64,7 @@ async fn a_host_that_accepts_connections_and_never_answers_keeps_no_other_from_b
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_follows_five_promotions_and_keeps_what_was_acknowledged() {
+async fn acknowledged_commits_survive_five_promotions() {
     let Some(servers) = pair(&WAIT) else { return };
     let (store, stop) = (open(&url_of(&servers)), Arc::new(AtomicUsize::new(0)));
     let [mut primary, mut standby] = servers;
@@ -98,7 +98,7 @@ async fn reason_with(store: &Store, words: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lost_commits_are_counted_and_an_old_primary_that_comes_back_is_not_used() {
+async fn lost_commits_are_counted_and_old_primaries_refused() {
     let Some(servers) = pair(&[]) else { return };
     let url = url_of(&servers);
     let [old, new] = servers;

@@ -175,7 +175,7 @@ async fn check_two_servers(commits: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_servers_that_take_the_store_from_each_other_append_as_one() {
+async fn alternating_servers_append_one_history() {
     check_two_servers(2000).await;
 }
 

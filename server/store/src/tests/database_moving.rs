@@ -67,7 +67,7 @@ fn packed(entries: Vec<KeyValue>) -> Vec<u8> {
 }
 
 #[test]
-fn a_store_moves_into_a_database_and_back_byte_for_byte_and_its_tables_are_those_of_a_start() {
+fn moves_between_files_and_database_are_lossless() {
     let Some(server) = PostgresServer::shared() else { return };
     let (made, started) = (server.new_database(), server.new_database());
     let (url, archive) = (server.url(&made), archive_of_files());
@@ -90,7 +90,7 @@ fn a_store_moves_into_a_database_and_back_byte_for_byte_and_its_tables_are_those
 }
 
 #[test]
-fn an_entry_that_a_backup_has_twice_is_there_once() {
+fn duplicate_backup_entries_are_restored_once() {
     let Some(server) = PostgresServer::shared() else { return };
     let url = server.url(&server.new_database());
     let entries: Vec<_> = (1..=2000).map(entry).collect();
@@ -104,7 +104,7 @@ fn an_entry_that_a_backup_has_twice_is_there_once() {
 }
 
 #[test]
-fn a_restore_that_is_refused_or_ends_early_leaves_the_database_as_it_was() {
+fn a_failed_restore_leaves_the_database_unchanged() {
     let Some(server) = PostgresServer::shared() else { return };
     let archive = archive_of_files();
     let database = server.new_database();
@@ -236,7 +236,7 @@ fn each_damaged_row_of_a_database_is_named() {
 }
 
 #[test]
-fn rows_that_the_database_cannot_read_are_named_as_a_range_and_the_others_are_checked() {
+fn unreadable_database_rows_are_reported_as_a_range() {
     const BLOCK: usize = 8192;
     let Some(server) = PostgresServer::start(|_folder| Vec::new()) else { return };
     let database = server.new_database();
@@ -269,7 +269,7 @@ fn rows_that_the_database_cannot_read_are_named_as_a_range_and_the_others_are_ch
 }
 
 #[test]
-fn a_view_is_one_moment_takes_no_commits_and_needs_a_store() {
+fn a_database_view_is_a_read_only_snapshot() {
     let Some(server) = PostgresServer::shared() else { return };
     let url = server.url(&server.new_database());
     let none = block_on(Store::view_postgres(&settings(&url))).unwrap_err().to_string();

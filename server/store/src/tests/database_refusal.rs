@@ -21,7 +21,7 @@ fn refusal(settings: &PostgresSettings) -> String {
 }
 
 #[test]
-fn a_database_that_cannot_be_reached_or_used_is_refused_with_the_way_out() {
+fn unusable_databases_are_refused_with_a_remedy() {
     let Some(server) = PostgresServer::shared() else { return };
     let database = server.new_database();
     let url = server.url(&database);
@@ -54,7 +54,7 @@ fn a_database_that_cannot_be_reached_or_used_is_refused_with_the_way_out() {
 }
 
 #[test]
-fn tables_that_are_no_store_of_this_program_are_refused_and_left_as_they_are() {
+fn foreign_or_broken_schemas_are_refused_unchanged() {
     let Some(server) = PostgresServer::shared() else { return };
     let cases = [
         ("UPDATE plimsoll.identity SET schema_step = 99", "start a newer plimsoll-server"),
@@ -136,7 +136,7 @@ fn strict_server() -> Option<(PostgresServer, String, PathBuf)> {
 }
 
 #[tokio::test]
-async fn passwords_and_certificates_are_checked_and_passwords_never_shown() {
+async fn credentials_are_checked_and_passwords_never_shown() {
     let Some((server, ca, _place)) = strict_server() else { return };
     server.sql("postgres", "CREATE ROLE strict LOGIN SUPERUSER PASSWORD 'right-s3cret'");
     let dir = tempfile::tempdir().unwrap();
@@ -210,7 +210,7 @@ async fn renewed_passwords_and_cas_are_read_again() {
 }
 
 #[test]
-fn a_server_that_may_lose_commits_and_a_standby_are_refused() {
+fn non_durable_servers_and_standbys_are_refused() {
     let Some(server) = PostgresServer::start(|_folder| Vec::new()) else { return };
     for setting in ["fsync", "synchronous_commit"] {
         server.sql("postgres", &format!("ALTER SYSTEM SET {setting} = off"));
@@ -228,7 +228,7 @@ fn a_server_that_may_lose_commits_and_a_standby_are_refused() {
 }
 
 #[tokio::test]
-async fn a_database_that_became_another_one_is_written_no_more() {
+async fn a_replaced_database_is_never_written_to() {
     let Some(server) = PostgresServer::shared() else { return };
     let cases = [
         ("UPDATE plimsoll.identity SET store_id = decode(repeat('0', 32), 'hex')", "has another store"),

@@ -121,23 +121,23 @@ async fn interrupt_commits(interruption: Interruption, rounds: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancelled_commit_is_acknowledged_only_when_the_standby_has_it() {
+async fn cancelled_commits_are_acknowledged_only_when_replicated() {
     interrupt_commits(Interruption::Cancel, 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_of_a_terminated_session_is_acknowledged_only_when_the_standby_has_it() {
+async fn terminated_commits_are_acknowledged_only_when_replicated() {
     interrupt_commits(Interruption::Terminate, 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_in_a_fast_shutdown_is_acknowledged_only_when_the_standby_has_it() {
+async fn shutdown_commits_are_acknowledged_only_when_replicated() {
     interrupt_commits(Interruption::StopPrimary, 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes minutes: the same with twenty interruptions of each kind"]
-async fn twenty_interruptions_of_each_kind_acknowledge_nothing_that_the_standby_lacks() {
+async fn repeated_interruptions_never_acknowledge_unreplicated_commits() {
     for interruption in [Interruption::Cancel, Interruption::Terminate, Interruption::StopPrimary] {
         interrupt_commits(interruption, 20).await;
     }

@@ -88,8 +88,7 @@ fn is_seen_as_damaged(dir: &Path, attempts: Option<u64>, case: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_store_that_was_filled_and_cut_short_before_it_was_served_is_damaged_and_its_missing_attempts_are_counted()
- {
+async fn missing_attempts_of_a_truncated_store_are_counted() {
     let made = tempfile::tempdir().unwrap();
     let way = |name: &str| made.path().join(name);
     served(&way("served")).await;
@@ -140,8 +139,7 @@ fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[tokio::test]
-async fn what_only_reads_and_a_refused_start_keep_the_files_that_were_replaced_and_repair_takes_all_from_them()
- {
+async fn readers_and_refused_starts_keep_replaced_files() {
     let whole = tempfile::tempdir().unwrap();
     served(whole.path()).await;
     for (damage, apply) in DAMAGES {
@@ -167,7 +165,7 @@ async fn what_only_reads_and_a_refused_start_keep_the_files_that_were_replaced_a
 }
 
 #[tokio::test]
-async fn only_a_start_that_can_read_all_removes_the_files_that_were_replaced() {
+async fn only_a_readable_start_removes_replaced_files() {
     let dir = tempfile::tempdir().unwrap();
     served(dir.path()).await;
     let data = settings(dir.path()).dir;

@@ -199,7 +199,7 @@ async fn writes_the_store_of_this_format() {
 }
 
 #[tokio::test]
-async fn a_store_of_this_format_reads_the_same_start_after_start() {
+async fn every_start_reads_this_format_the_same() {
     let dir = unpacked();
     for _ in 0..2 {
         let store = open(dir.path());
@@ -271,7 +271,7 @@ fn refusals(dir: &Path) -> Vec<(&'static str, Option<OpenError>)> {
 }
 
 #[test]
-fn a_store_of_another_format_is_refused_in_one_line_with_the_way_out_and_stays_as_it_is() {
+fn other_store_formats_are_refused_unchanged() {
     for format in (0..FORMAT_VERSION + 3).filter(|format| *format != FORMAT_VERSION).chain([u32::MAX]) {
         for is_marked in [true, false] {
             let dir = of_format(format, REST, is_marked);
@@ -286,7 +286,7 @@ fn a_store_of_another_format_is_refused_in_one_line_with_the_way_out_and_stays_a
 }
 
 #[test]
-fn a_log_with_an_identity_of_another_length_is_refused_before_the_engine_sees_it() {
+fn identities_of_other_lengths_are_refused_before_opening() {
     for rest in [&b""[..], &REST[1..], b"a longer id, a number, and what a later format adds"] {
         let dir = of_format(FORMAT_VERSION + 1, rest, false);
         assert_refused_unchanged(dir.path(), FORMAT_VERSION + 1);
@@ -294,7 +294,7 @@ fn a_log_with_an_identity_of_another_length_is_refused_before_the_engine_sees_it
 }
 
 #[test]
-fn a_newest_identity_with_a_wrong_checksum_is_refused_before_the_engine_opens_and_a_repair_mends_it() {
+fn identities_with_wrong_checksums_are_refused_until_repaired() {
     let dir = with_identity(&[7; 32]);
     let store = settings(dir.path()).dir;
     let before = fixtures::contents(&store).unwrap();
@@ -314,7 +314,7 @@ fn a_newest_identity_with_a_wrong_checksum_is_refused_before_the_engine_opens_an
 }
 
 #[tokio::test]
-async fn a_marker_with_a_wrong_number_is_damage_that_a_repair_mends() {
+async fn a_wrong_marker_number_is_repairable() {
     let dir = unpacked();
     mark(dir.path(), FORMAT_VERSION + 1);
     let into = StoreSettings { dir: dir.path().join("repaired"), ..settings(dir.path()) };

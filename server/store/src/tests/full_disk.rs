@@ -24,7 +24,7 @@ async fn wait_for(store: &Store, is_wanted: impl FnMut(&StoreStatus) -> bool) {
 }
 
 #[tokio::test]
-async fn a_full_disk_refuses_commits_and_nothing_acknowledged_is_missing() {
+async fn a_full_disk_loses_no_acknowledged_commits() {
     let dir = tempfile::tempdir().unwrap();
     let Some(_disk) = SmallDisk::mount(dir.path(), "24m") else { return };
     let ballast = dir.path().join("ballast");

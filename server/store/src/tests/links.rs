@@ -81,7 +81,7 @@ async fn serve(dir: &Path) -> Result<(), String> {
 }
 
 #[tokio::test]
-async fn a_file_of_another_program_stays_as_it_is() {
+async fn linked_files_of_other_programs_stay_unchanged() {
     let links = [Link::Symbolic, Link::ToNothing, Link::Hard];
     for (name, link, with_store) in FILES
         .into_iter()
@@ -115,7 +115,7 @@ async fn a_file_of_another_program_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_directory_of_another_program_stays_as_it_is() {
+async fn linked_directories_of_other_programs_stay_unchanged() {
     for (name, with_store) in DIRECTORIES.into_iter().flat_map(|name| [(name, true), (name, false)]) {
         let dir = tempfile::tempdir().unwrap();
         let (path, other) = (settings(dir.path()).dir.join(name), dir.path().join("other"));
@@ -146,7 +146,7 @@ async fn a_directory_of_another_program_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_data_directory_that_the_operator_named_may_be_a_link() {
+async fn the_data_directory_may_be_a_symlink() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("elsewhere")).unwrap();
     symlink(dir.path().join("elsewhere"), settings(dir.path()).dir).unwrap();

@@ -345,7 +345,7 @@ fn files(dir: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_damage_of_every_file_has_a_way_out_and_none_is_silent() {
+async fn every_damage_is_reported_and_has_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let (old, bytes) = filled(dir.path()).await;
     let whole = whole(dir.path()).await;

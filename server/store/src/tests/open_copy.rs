@@ -23,7 +23,7 @@ async fn value_in(copied: &StoreCopy) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_copy_is_made_where_it_is_asked_for_and_gone_when_it_was_read() {
+async fn copies_use_the_given_directory_and_are_removed() {
     let (dir, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     filled(dir.path()).await;
     let log = settings(dir.path()).dir.join("sled/db");
@@ -43,7 +43,7 @@ async fn a_copy_is_made_where_it_is_asked_for_and_gone_when_it_was_read() {
 }
 
 #[tokio::test]
-async fn a_store_that_cannot_be_written_is_read_and_one_that_is_in_use_is_not() {
+async fn unwritable_stores_are_readable_unless_in_use() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     let path = settings(dir.path()).dir;
@@ -58,7 +58,7 @@ async fn a_store_that_cannot_be_written_is_read_and_one_that_is_in_use_is_not() 
 }
 
 #[test]
-fn only_what_may_not_be_written_is_read_in_another_place() {
+fn only_refused_writes_lead_to_a_copy() {
     let refused =
         |kind: io::ErrorKind| OpenError::io("create", "plimsoll.lock")(kind.into()).is_write_refused();
     assert!(refused(io::ErrorKind::ReadOnlyFilesystem) && refused(io::ErrorKind::PermissionDenied));
@@ -66,7 +66,7 @@ fn only_what_may_not_be_written_is_read_in_another_place() {
 }
 
 #[tokio::test]
-async fn a_store_on_a_disk_that_is_mounted_to_be_read_only_is_read_as_a_copy() {
+async fn a_read_only_mount_is_read_by_copying() {
     let dir = tempfile::tempdir().unwrap();
     let Some(disk) = SmallDisk::mount(dir.path(), "24m") else { return };
     filled(dir.path()).await;
@@ -79,7 +79,7 @@ async fn a_store_on_a_disk_that_is_mounted_to_be_read_only_is_read_as_a_copy() {
 }
 
 #[tokio::test]
-async fn a_store_on_a_full_disk_is_read_as_a_copy_and_no_room_at_all_is_reported_with_the_way_out() {
+async fn a_full_disk_is_read_by_copying() {
     let (dir, small) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let Some(_disk) = SmallDisk::mount(dir.path(), "24m") else { return };
     filled(dir.path()).await;

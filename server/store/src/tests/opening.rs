@@ -61,7 +61,7 @@ fn a_directory_of_another_program_is_refused_untouched() {
 }
 
 #[tokio::test]
-async fn a_log_and_a_marker_of_other_programs_under_our_names_are_refused_untouched() {
+async fn foreign_logs_and_markers_are_refused_untouched() {
     let dir = closed_store().await;
     edit_marker(dir.path(), |_| r#"{"name": "plimsoll", "version": "1.0.0"}"#.to_owned());
     let before = contents(dir.path()).unwrap();
@@ -78,7 +78,7 @@ async fn a_log_and_a_marker_of_other_programs_under_our_names_are_refused_untouc
 }
 
 #[tokio::test]
-async fn an_emptied_store_is_an_error_and_no_fresh_start() {
+async fn an_emptied_store_is_refused_as_data_loss() {
     let dir = closed_store().await;
     fs::remove_dir_all(settings(dir.path()).dir.join("sled")).unwrap();
     let before = contents(dir.path()).unwrap();
@@ -131,7 +131,7 @@ async fn a_store_that_sled_emptied_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_younger_or_another_one_is_refused() {
+async fn a_rolled_back_or_swapped_store_is_refused() {
     let dir = closed_store().await;
     edit_marker(dir.path(), |text| text.replace("\"commit_sequence\": 1", "\"commit_sequence\": 9"));
     let error = refusal(dir.path());
@@ -144,7 +144,7 @@ async fn a_store_that_is_younger_or_another_one_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_stored_cannot_be_read_by_other_users() {
+async fn stored_files_are_private_to_the_owner() {
     let dir = closed_store().await;
     let data = settings(dir.path()).dir;
     for private in [data.clone(), data.join("sled")] {
@@ -154,7 +154,7 @@ async fn what_is_stored_cannot_be_read_by_other_users() {
 }
 
 #[test]
-fn a_file_in_place_of_the_directory_is_named() {
+fn a_file_instead_of_a_directory_is_named() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("data"), "").unwrap();
     let error = refusal(dir.path());
@@ -176,7 +176,7 @@ fn a_directory_that_cannot_be_made_is_named() {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_was_never_finished_does_not_keep_the_store_shut() {
+async fn an_unfinished_snapshot_does_not_block_opening() {
     let dir = closed_store().await;
     let snapshot = settings(dir.path()).dir.join("sled/snap.0000000000000ABC.generating");
     fs::write(&snapshot, "").unwrap();
@@ -186,7 +186,7 @@ async fn a_snapshot_that_was_never_finished_does_not_keep_the_store_shut() {
 }
 
 #[tokio::test]
-async fn values_in_files_that_are_not_synced_are_refused() {
+async fn unsynced_blob_values_are_refused() {
     let dir = closed_store().await;
     let blobs = settings(dir.path()).dir.join("sled/blobs");
     fs::create_dir_all(&blobs).unwrap();
@@ -195,7 +195,7 @@ async fn values_in_files_that_are_not_synced_are_refused() {
 }
 
 #[tokio::test]
-async fn a_first_start_that_was_cut_short_goes_on() {
+async fn an_interrupted_first_start_is_resumed() {
     let dir = tempfile::tempdir().unwrap();
     let data = settings(dir.path()).dir;
     fs::create_dir(&data).unwrap();
@@ -210,7 +210,7 @@ async fn a_first_start_that_was_cut_short_goes_on() {
 }
 
 #[tokio::test]
-async fn a_store_whose_directory_is_removed_beneath_it_makes_nothing_anew() {
+async fn a_removed_directory_is_not_recreated() {
     let dir = tempfile::tempdir().unwrap();
     let data = settings(dir.path()).dir;
     let store = open(dir.path());

@@ -104,7 +104,7 @@ async fn gaps_are_shown_wherever_they_are() {
 }
 
 #[tokio::test]
-async fn a_roll_while_a_series_is_read_neither_hides_nor_doubles_samples() {
+async fn compaction_during_a_read_loses_nothing() {
     let memory = MemoryStore::default();
     let (store, job) = (Store::Memory(memory.clone()), id("job"));
     append(&store, &job, 0, 1, 100).await;
@@ -123,7 +123,7 @@ async fn a_roll_while_a_series_is_read_neither_hides_nor_doubles_samples() {
 }
 
 #[tokio::test]
-async fn a_roll_leaves_what_lies_behind_its_last_number() {
+async fn compaction_keeps_samples_beyond_its_bound() {
     let (_dir, stores) = stores();
     for store in stores {
         let job = id("job");
@@ -171,7 +171,7 @@ async fn a_fragment_within_another_one_is_skipped() {
 }
 
 #[tokio::test]
-async fn an_attempt_of_very_many_fragments_is_sealed_whole() {
+async fn attempts_of_many_fragments_are_sealed_whole() {
     let (_dir, stores) = stores();
     for store in stores {
         let job = attempt("job");
@@ -204,7 +204,7 @@ async fn sealing_twice_changes_nothing() {
 }
 
 #[tokio::test]
-async fn late_fragments_are_swept_and_those_of_open_attempts_stay() {
+async fn late_fragments_are_swept_unless_still_open() {
     let (_dir, stores) = stores();
     for store in stores {
         let (sealed, running) = (attempt("job"), attempt("job-1"));

@@ -33,7 +33,7 @@ fn flaws(store: &OfflineStore) -> (u64, Vec<CheckFinding>) {
 }
 
 #[tokio::test]
-async fn a_whole_store_is_read_through_without_a_finding() {
+async fn a_whole_store_checks_without_findings() {
     let dir = filled().await;
     let store = offline(&dir);
     let checked = store.check(|flaw| panic!("{flaw:?}"), |_| {});
@@ -42,7 +42,7 @@ async fn a_whole_store_is_read_through_without_a_finding() {
 }
 
 #[tokio::test]
-async fn each_damaged_record_is_named_and_the_others_are_read() {
+async fn each_damaged_record_is_named() {
     let dir = filled().await;
     let store = open(dir.path());
     let mut batch = Batch::default();
@@ -64,7 +64,7 @@ async fn each_damaged_record_is_named_and_the_others_are_read() {
 }
 
 #[tokio::test]
-async fn a_compact_store_holds_the_same_with_the_same_versions_in_fewer_bytes() {
+async fn compaction_keeps_entries_and_versions_in_fewer_bytes() {
     let dir = filled().await;
     let store = open(dir.path());
     for n in 0..2000_u64 {
@@ -104,7 +104,7 @@ fn payload(least: usize) -> (Vec<KeyValue>, usize) {
 }
 
 #[tokio::test]
-async fn a_restored_and_a_compact_store_of_10_mb_take_at_most_1_6_times_what_is_in_them() {
+async fn restored_and_compacted_stores_take_little_space() {
     let dir = filled().await;
     let identity = offline(&dir).identity();
     let new = tempfile::tempdir().unwrap();
@@ -129,7 +129,7 @@ async fn a_restored_and_a_compact_store_of_10_mb_take_at_most_1_6_times_what_is_
 }
 
 #[tokio::test]
-async fn compacting_never_makes_a_store_larger_also_one_of_short_values() {
+async fn compaction_never_enlarges_a_store_of_short_values() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     for n in 0..60_u32 {
@@ -153,7 +153,7 @@ async fn compacting_never_makes_a_store_larger_also_one_of_short_values() {
 }
 
 #[test]
-fn a_key_that_was_laid_out_and_got_no_value_is_an_error_and_not_an_empty_value() {
+fn keys_laid_out_without_a_value_are_errors() {
     let dir = tempfile::tempdir().unwrap();
     let engine = Engine::open(dir.path(), 4 << 20).unwrap();
     engine.lay_out([b"k".as_slice()].into_iter()).unwrap();
@@ -162,7 +162,7 @@ fn a_key_that_was_laid_out_and_got_no_value_is_an_error_and_not_an_empty_value()
 }
 
 #[tokio::test]
-async fn a_swap_that_a_crash_cut_short_ends_with_one_of_the_two() {
+async fn an_interrupted_swap_leaves_one_whole_store() {
     let dir = filled().await;
     let before = entries(&offline(&dir));
     let data = settings(dir.path()).dir;
@@ -200,7 +200,7 @@ async fn a_swap_that_a_crash_cut_short_ends_with_one_of_the_two() {
 }
 
 #[tokio::test]
-async fn a_half_restored_directory_is_refused_and_a_full_one_is_not_overwritten() {
+async fn half_restored_and_occupied_directories_are_refused() {
     let dir = filled().await;
     let identity = offline(&dir).identity();
     let occupied = StoreFiller::begin(&settings(dir.path()), identity).unwrap_err();
@@ -219,7 +219,7 @@ async fn a_half_restored_directory_is_refused_and_a_full_one_is_not_overwritten(
 }
 
 #[test]
-fn what_is_no_store_is_not_made_one_by_looking_at_it() {
+fn opening_offline_creates_no_store() {
     let dir = tempfile::tempdir().unwrap();
     let error = OfflineStore::open(&settings(dir.path())).unwrap_err();
     assert!(matches!(error, OpenError::Missing { .. }), "{error}");
@@ -231,7 +231,7 @@ fn key(kind: u8, n: u64) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_snapshot_is_one_moment_however_much_changes_while_it_is_read() {
+async fn a_snapshot_is_one_moment_despite_concurrent_changes() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     let mut expected = BTreeMap::new();

@@ -38,7 +38,7 @@ fn damage(dir: &Path, n: u8) {
 }
 
 #[tokio::test]
-async fn a_killed_store_opens_with_all_that_was_acknowledged() {
+async fn a_killed_store_keeps_all_acknowledged_commits() {
     let dir = killed().await;
     let looked = OfflineStore::open_copy(&settings(dir.path()), None).unwrap();
     assert!(looked.server_refusal().is_none());
@@ -47,7 +47,7 @@ async fn a_killed_store_opens_with_all_that_was_acknowledged() {
 }
 
 #[tokio::test]
-async fn a_flipped_bit_in_a_killed_store_is_reported_until_the_loss_is_accepted() {
+async fn damage_in_a_killed_store_needs_acceptance() {
     let dir = killed().await;
     damage(dir.path(), COMMITS - 3);
     let log = settings(dir.path()).dir.join("sled/db");
@@ -70,7 +70,7 @@ async fn a_flipped_bit_in_a_killed_store_is_reported_until_the_loss_is_accepted(
 }
 
 #[tokio::test]
-async fn a_witness_that_is_behind_or_cannot_be_read_is_no_damage() {
+async fn a_stale_or_unreadable_witness_is_no_damage() {
     let dir = killed().await;
     // as a power cut may leave it: the engine has the last commits, the witness does not
     let witness = settings(dir.path()).dir.join("plimsoll.last");

@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cut_text_never_takes_more_cells_than_it_may() {
+    fn truncated_text_never_exceeds_its_columns() {
         assert_eq!(fit_text("zlib", 4), "zlib");
         assert_eq!(fit_text("zlib-ng", 5), "zlib…");
         assert_eq!(fit_text("包装编译", 5), "包装…");

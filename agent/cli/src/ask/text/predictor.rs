@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reason_is_the_sentence_that_the_page_and_the_report_say() {
+    fn text_reasons_are_the_shared_sentences() {
         for (kind, quantity) in reasons::examples() {
             let sentence = reasons::sentence(kind, &quantity);
             let row = format!("{:<15}{:<12} {sentence}", kind.as_str(), kind.shown(quantity.value));

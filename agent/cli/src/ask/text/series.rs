@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drawing_is_straight_in_time_also_where_samples_are_dense() {
+    fn the_chart_is_linear_in_time() {
         let dense = (1..=50).map(|n| sample(n * 20, 8, 0));
         let series: Vec<Sample> = dense.chain((2..=60).map(|n| sample(n * 1000, 1, 0))).collect();
         let text = series_lines(&series, &Summary::default(), TerminalStyle::default());

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_terminal_cuts_words_before_it_misses_columns_and_keeps_the_name() {
+    fn narrow_tables_cut_text_but_keep_the_name() {
         for columns in 0..60 {
             let text = rendered(columns);
             let widest = text.lines().map(cells::text_columns).max().unwrap();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_group_that_holds_the_agent_is_followed_on_request_where_a_job_only_begins() {
+async fn a_fresh_job_may_share_the_agents_cgroup() {
     let fake = sidecar();
     group(&fake, "/sys/fs/cgroup/jobs", "");
     let own = std::process::id();
@@ -20,7 +20,7 @@ async fn a_group_that_holds_the_agent_is_followed_on_request_where_a_job_only_be
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_exit_file_ends_a_build_with_a_process_that_goes_on() {
+async fn an_exit_file_ends_the_build() {
     let fake = sidecar();
     let site = HostView::new(&fake.kernel(), None, None);
     let dir = tempfile::tempdir().unwrap();

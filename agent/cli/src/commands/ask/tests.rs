@@ -91,7 +91,7 @@ fn the_environment_speaks_only_of_its_own_job() {
 }
 
 #[test]
-fn a_log_that_cannot_be_read_is_wrong_usage() {
+fn an_unreadable_log_is_wrong_usage() {
     let words = ["--attempt", "a", "--log", "/no/such/log"];
     assert!(question(&words, &CiJob::default()).unwrap_err().contains("--log /no/such/log"));
 }
@@ -113,7 +113,7 @@ fn what_gitlab_lists_is_asked_with() {
 }
 
 #[tokio::test]
-async fn build_jobs_have_no_form_for_shells_and_are_refused_before_any_request() {
+async fn explained_jobs_are_refused_in_env_format() {
     let words = ["predict", "--key", "package=zlib", "--explain", "jobs", "-o", "env"];
     let Command::Predict(args) = parse(&words).unwrap() else { panic!("not predict") };
     let failure = args.ask(&CiJob::default()).await.unwrap_err();

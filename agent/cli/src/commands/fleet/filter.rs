@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_makes_no_sense_says_how_it_would() {
+    fn contradictory_filters_are_refused_with_a_remedy() {
         for (words, message) in [
             ("--since 2099-01-01", "in the future"),
             ("--since 1d --until 2d", "not before --until"),

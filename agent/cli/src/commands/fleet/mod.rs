@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_have_the_names_of_the_wire_and_by_is_short_for_it() {
+    fn group_names_match_the_wire_names() {
         for (word, by) in
             [("package", GroupBy::Package), ("ref_class", GroupBy::RefClass), ("outcome", GroupBy::Outcome)]
         {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_cut_into_steps_that_fit_a_line() {
+    fn a_range_is_split_into_displayable_steps() {
         let step = |words: &str| stats(words).unwrap().step_ms;
         assert_eq!([step(""), step("--since 7d -o json"), step("--step 1d")], [0, 0, 86_400_000]);
         assert_eq!(

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_without_a_time_leaves_it_to_the_server() {
+    fn a_question_without_times_uses_server_defaults() {
         let usual = question("").unwrap();
         assert_eq!((usual.from_unix_ms, usual.to_unix_ms, usual.page_size), (None, None, 100));
         let asked = question("--project p --since 7d --price-gib-hour 0.01 --limit 5").unwrap();

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colour_is_left_out_where_the_environment_says_so() {
+    fn colour_follows_the_environment() {
         let with = |name: &'static str, value: &'static str| {
             wants_colour(&move |asked| (asked == name).then(|| OsString::from(value)))
         };

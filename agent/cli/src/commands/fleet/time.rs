@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_so_long_ago_or_of_the_calendar() {
+    fn times_are_relative_or_calendar_dates() {
         let day = Duration::from_hours(24);
         assert_eq!(parse_moment("7d"), Ok(TimeArg::Before(7 * day)));
         let midnight = TimeArg::At(1_763_683_200_000);

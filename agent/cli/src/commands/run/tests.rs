@@ -46,7 +46,7 @@ fn the_line_wins_over_the_environment() {
 }
 
 #[test]
-fn verdicts_are_acted_on_only_if_that_is_asked_for() {
+fn verdicts_are_acted_on_only_when_requested() {
     let line = ["--exit-code-for", "bigger=82,as_is=83", "--exit-code-for", "no=84", "--", "true"];
     let acting = settings(&line, &[("CI_JOB_ID", "7"), ("MAKEFLAGS", "-j4")]).unwrap().acting;
     assert_eq!(Ok(acting.exit_codes), run::ExitCodes::parse(["bigger=82", "as-is=83", "no=84"]));

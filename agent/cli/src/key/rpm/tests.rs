@@ -13,7 +13,7 @@ pub(in crate::key) fn described(words: &[&str]) -> Key {
 }
 
 #[test]
-fn defined_macros_name_owner_and_project_of_a_build() {
+fn defined_macros_set_owner_and_project() {
     let key = described(&[
         "/usr/bin/mock",
         "-r",
@@ -30,7 +30,7 @@ fn defined_macros_name_owner_and_project_of_a_build() {
 }
 
 #[test]
-fn rpmbuild_and_short_options_are_read_and_other_programs_are_not() {
+fn only_rpm_programs_and_their_options_are_read() {
     let key = described(&["rpmbuild", "-bb", "hello.spec"]);
     assert_eq!([key.package, key.version, key.arch], ["hello", "", ""]);
     assert_eq!(described(&["mock", "-repel-9-x86_64", "a-1-2.src.rpm"]).arch, "epel-9-x86_64");
@@ -44,7 +44,7 @@ fn rpmbuild_and_short_options_are_read_and_other_programs_are_not() {
 }
 
 #[test]
-fn what_copr_runs_names_package_version_chroot_owner_and_project() {
+fn a_copr_mock_command_fills_the_key() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("child.cfg");
     let lines = [
@@ -76,7 +76,7 @@ fn what_copr_runs_names_package_version_chroot_owner_and_project() {
 }
 
 #[test]
-fn a_chroot_is_read_for_mock_alone_and_a_spec_file_in_every_spelling() {
+fn chroots_are_read_only_from_mock() {
     let source = "hello-2.12-1.fc42.src.rpm";
     for words in [["rpmbuild", "-rb", source], ["rpmbuild", "--root=/srv/root", source]] {
         let key = described(&words);
@@ -93,7 +93,7 @@ fn a_chroot_is_read_for_mock_alone_and_a_spec_file_in_every_spelling() {
 }
 
 #[test]
-fn build_jobs_are_those_of_the_macros_or_else_the_processors() {
+fn build_jobs_come_from_macros_or_processors() {
     let jobs = |words: &[&str]| described(words).hints.and_then(|hints| hints.build_jobs);
     // described() sets RPM_BUILD_NCPUS to 6
     for (words, expected) in [

@@ -27,7 +27,7 @@ fn a_secret_does_not_leave_with_the_log() {
 }
 
 #[test]
-fn no_end_of_a_secret_that_the_cut_goes_through_is_left() {
+fn no_tail_of_a_cut_secret_remains() {
     let secrets = secrets(&[("A_TOKEN", "0123456789abcdef")]);
     let log = b"before 0123456789abcdef, 0123456789abcdef!";
     for (most, expected) in [(19, ", [MASKED]!"), (23, ", [MASKED]!"), (30, "[MASKED], [MASKED]!")] {
@@ -41,7 +41,7 @@ fn no_end_of_a_secret_that_the_cut_goes_through_is_left() {
 }
 
 #[test]
-fn a_long_file_does_not_push_a_token_out() {
+fn a_long_secret_file_does_not_displace_tokens() {
     let lines: Vec<String> = (0..40_000).map(|n| format!("line-{n:05}")).collect();
     let file = lines.join("\n");
     let secrets = secrets(&[("A_SSH_KEY", &file), ("CI_JOB_TOKEN", "glcbt-12345678")]);
@@ -50,7 +50,7 @@ fn a_long_file_does_not_push_a_token_out() {
 }
 
 #[test]
-fn names_of_secrets_are_recognized_and_others_are_left() {
+fn only_secret_variable_names_are_recognized() {
     for name in
         ["GITHUB_PAT", "NPM_AUTH", "ID_RSA_SSH_KEY", "DOCKER_AUTH_CONFIG", "my_private_key", "DB_PASS"]
     {
@@ -63,7 +63,7 @@ fn names_of_secrets_are_recognized_and_others_are_left() {
 }
 
 #[test]
-fn a_password_before_the_host_is_a_secret_without_a_scheme_too() {
+fn schemeless_passwords_before_a_host_are_secrets() {
     let secrets = secrets(&[
         ("DATABASE", "robot:s3cr3t-word@db:5432/app"),
         ("IMAGE", "registry.example/build:release-1@sha256:c3ab8ff13720"),
@@ -74,7 +74,7 @@ fn a_password_before_the_host_is_a_secret_without_a_scheme_too() {
 }
 
 #[test]
-fn passwords_in_addresses_and_logins_in_json_are_secrets() {
+fn passwords_in_urls_and_json_logins_are_secrets() {
     let secrets = secrets(&[
         ("MIRRORS", "https://reader:s3cr3t-word@one/x git+https://ghp_0123456789@two https://three/a@b"),
         ("DOCKER_AUTH_CONFIG", r#"{"auths": {"registry.example": {"auth": "dXNlcjpwYXNz"}}}"#),

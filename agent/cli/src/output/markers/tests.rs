@@ -22,7 +22,7 @@ fn phase(name: &str) -> PhaseMark {
 }
 
 #[test]
-fn a_pattern_that_can_match_line_ends_looks_at_each_line_once() {
+fn multiline_patterns_scan_each_line_once() {
     let kinds = PhaseMarks { patterns: vec![Pattern::new(r"\s*(x)").unwrap()], ..PhaseMarks::default() };
     let mut lines = vec![b'\n'; 1 << 19];
     lines.extend(b"x\n");
@@ -85,7 +85,7 @@ fn what_only_looks_like_a_mark_is_none() {
 }
 
 #[test]
-fn a_line_without_an_end_is_kept_in_a_bounded_window() {
+fn an_unterminated_line_is_kept_in_bounded_memory() {
     let mut scanner = Scanner::new(all());
     for _megabyte in 0..100 {
         assert_eq!(scanner.scan(&vec![b'x'; 1 << 20]), []);
@@ -95,7 +95,7 @@ fn a_line_without_an_end_is_kept_in_a_bounded_window() {
 }
 
 #[test]
-fn a_match_does_not_reach_into_the_next_line() {
+fn a_match_never_spans_two_lines() {
     let kinds =
         PhaseMarks { patterns: vec![Pattern::new(r"phase\s+(\w+)").unwrap()], ..PhaseMarks::default() };
     assert_eq!(Scanner::new(kinds).scan(b"phase\nphase one\nphase\r\ntwo\n"), [phase("one")]);
@@ -111,7 +111,7 @@ fn a_name_fits_the_wire() {
 
 proptest! {
     #[test]
-    fn any_bytes_in_any_pieces_give_the_same_marks(
+    fn marks_do_not_depend_on_chunk_boundaries(
         pieces in proptest::collection::vec(proptest::sample::select(vec![
             &b"section_start:1:a\r\x1b[0K"[..], b"section_end:1:a\r", b"==> z: Executing phase: 'b'\n",
             b"Entering c", b"\n", b"\r", b"\x1b", b"\x1b[1", b"\x1b]0;t\x07", b"\xff\x00", b"xxxxxxxxxxxxxxxxxxx",
@@ -156,7 +156,7 @@ const SPEC: &str = "Name: hello\nVersion: 1.0\nRelease: 1\nSummary: x\nLicense: 
 
 /// Needs Debian's package `rpm`; skipped without it, unless `PLIMSOLL_RPM_REQUIRED` is set.
 #[test]
-fn what_rpmbuild_itself_prints_is_read_up_to_the_section_that_fails() {
+fn real_rpmbuild_output_is_parsed_until_the_failure() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("hello.spec"), SPEC).unwrap();
     let top = format!("_topdir {}", dir.path().display());

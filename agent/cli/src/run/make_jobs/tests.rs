@@ -8,7 +8,7 @@ fn jobs(words: &[&str], known: Option<u32>, make_flags: &str) -> BuildJobs {
 }
 
 #[test]
-fn the_placeholder_becomes_the_number_from_the_first_try_on() {
+fn the_jobs_placeholder_is_replaced_on_every_try() {
     let mut jobs = jobs(&["make", "-j{jobs}", "x{jobs}y{jobs}", "echo ${jobs}"], Some(6), "");
     assert_eq!(jobs.command(), ["make", "-j6", "x6y6", "echo ${jobs}"]);
     assert_eq!((jobs.current(), jobs.unchangeable(), jobs.variables()), (Some(6), None, Vec::new()));
@@ -17,13 +17,13 @@ fn the_placeholder_becomes_the_number_from_the_first_try_on() {
 }
 
 #[test]
-fn an_unknown_number_is_that_of_the_machine_where_the_command_needs_one() {
+fn an_unknown_jobs_number_defaults_to_the_processors() {
     assert!(jobs(&["make", "-j", "{jobs}"], None, "").current().is_some_and(|jobs| jobs > 0));
     assert_eq!(jobs(&["make"], None, "").current(), None);
 }
 
 #[test]
-fn a_command_is_left_as_it_is_until_the_number_changes() {
+fn a_command_is_unchanged_until_its_jobs_change() {
     let mut jobs = jobs(&["spack", "install"], Some(8), "w -j8 --jobserver-auth=3,4 -- A=b  c");
     assert_eq!((jobs.command(), jobs.variables().len()), (vec!["spack".into(), "install".into()], 0));
     jobs.set(3);
@@ -40,7 +40,7 @@ fn a_command_is_left_as_it_is_until_the_number_changes() {
 }
 
 #[test]
-fn the_flags_of_make_keep_everything_but_the_jobs() {
+fn only_the_jobs_in_makeflags_change() {
     for (flags, expected) in [
         ("", "-j2"),
         ("-j8", "-j2"),
@@ -58,7 +58,7 @@ fn the_flags_of_make_keep_everything_but_the_jobs() {
 }
 
 #[test]
-fn a_number_in_the_words_of_the_command_cannot_be_changed() {
+fn jobs_written_in_the_command_cannot_change() {
     let fixed = jobs(&["make", "-j8"], Some(8), "").unchangeable().unwrap();
     assert!(fixed.contains("-j8") && fixed.contains("{jobs}"), "{fixed}");
     let script = |line| jobs(&["sh", "-c", line], Some(8), "").unchangeable();
@@ -87,7 +87,7 @@ fn a_number_in_the_words_of_the_command_cannot_be_changed() {
 }
 
 #[test]
-fn a_number_that_may_not_have_been_heeded_is_not_certain() {
+fn a_possibly_ignored_jobs_number_is_uncertain() {
     for (words, expected) in [
         (vec!["make", "-j{jobs}"], Some(2)),
         (vec!["./build", "{jobs}"], Some(2)),

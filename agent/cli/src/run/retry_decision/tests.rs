@@ -37,7 +37,7 @@ fn why(next: NextStep) -> String {
 }
 
 #[test]
-fn fewer_jobs_are_those_of_the_verdict_and_never_more_than_before() {
+fn fewer_jobs_means_fewer_than_before() {
     assert_eq!(jobs(&next_step(&sized(Action::FewerJobs, 4, 0), &place(8))), Some(4));
     assert_eq!(jobs(&next_step(&sized(Action::FewerJobs, 4, 0), &RetryConditions::default())), Some(4));
     for (given, had) in [(4, 4), (8, 4), (0, 4), (u64::MAX, 4)] {
@@ -48,7 +48,7 @@ fn fewer_jobs_are_those_of_the_verdict_and_never_more_than_before() {
 }
 
 #[test]
-fn a_build_that_is_too_large_runs_as_many_jobs_as_fit_its_place() {
+fn a_too_large_build_reduces_jobs_to_fit() {
     let short = |verdict| Verdict { cause: Cause::Oom.into(), ..verdict };
     let with = |given, memory| short(sized(Action::Bigger, given, memory));
     assert_eq!(jobs(&next_step(&with(8, 6 << 30), &place(8))), Some(5));
@@ -65,13 +65,13 @@ fn a_build_that_is_too_large_runs_as_many_jobs_as_fit_its_place() {
 }
 
 #[test]
-fn more_cpu_is_not_made_up_for_by_fewer_jobs() {
+fn fewer_jobs_do_not_replace_more_cpu() {
     let slow = Verdict { cause: Cause::Contention.into(), ..sized(Action::Bigger, 8, 6 << 30) };
     assert_eq!(why(next_step(&slow, &place(8))), "it needs a larger place: so it is");
 }
 
 #[test]
-fn as_it_was_waits_as_long_as_the_verdict_says_and_not_for_ever() {
+fn an_as_is_retry_waits_a_bounded_time() {
     let waiting = |wait_ms| Verdict {
         outlook: Some(Outlook { wait_ms, ..Outlook::default() }),
         ..verdict(Action::AsIs)
@@ -83,7 +83,7 @@ fn as_it_was_waits_as_long_as_the_verdict_says_and_not_for_ever() {
 }
 
 #[test]
-fn what_the_place_cannot_give_is_not_tried_in_it() {
+fn verdicts_needing_another_place_are_not_retried_here() {
     for action in [Action::No, Action::Unspecified, Action::Longer, Action::Elsewhere] {
         assert!(why(next_step(&sized(action, 1, 1), &place(8))).ends_with(": so it is"), "{action:?}");
     }

@@ -15,7 +15,7 @@ use rustix_libc_wrappers::process::SignalExt as _;
 use super::*;
 
 #[test]
-fn one_signal_is_enough_where_the_output_has_no_reader() {
+fn one_signal_suffices_without_an_output_reader() {
     let script =
         "trap 'exit 3' TERM; head -c 1000000 /dev/zero & echo ready >&2; while :; do sleep 0.05; done";
     let mut child = spawn(agent(script).env(MARKS, "1"));
@@ -137,7 +137,7 @@ fn is_ignored(status: &str, signal: Signal) -> bool {
 }
 
 #[test]
-fn the_command_starts_with_the_signals_that_the_agent_was_started_with() {
+fn the_command_inherits_the_agents_signal_dispositions() {
     let (_code, stdout, _stderr) = run_agent(&mut agent("exec cat /proc/self/status"));
     assert_eq!(mask(&stdout, "SigBlk"), 0);
     assert!(!is_ignored(&stdout, Signal::SIGPIPE), "SIGPIPE ends a pipe of programs");
@@ -146,7 +146,7 @@ fn the_command_starts_with_the_signals_that_the_agent_was_started_with() {
 }
 
 #[test]
-fn a_key_on_the_terminal_reaches_the_command_once() {
+fn a_terminal_interrupt_reaches_the_command_once() {
     if Command::new("script").arg("--version").output().is_err() {
         return println!("skipped: no script(1) to make a terminal");
     }

@@ -25,7 +25,7 @@ fn file_bytes(backlog: &Backlog) -> u64 {
 }
 
 #[test]
-fn the_file_of_a_long_build_stays_small_while_the_server_keeps_up() {
+fn the_spool_stays_small_while_acknowledgements_keep_up() {
     let dir = TempDir::new().unwrap();
     let mut backlog = backlog(dir.path(), 1 << 20);
     for number in 1..=100_000 {
@@ -41,7 +41,7 @@ fn the_file_of_a_long_build_stays_small_while_the_server_keeps_up() {
 }
 
 #[test]
-fn what_was_not_acknowledged_is_still_there_and_an_old_cursor_finds_it() {
+fn compaction_keeps_unacknowledged_samples_and_old_cursors() {
     let dir = TempDir::new().unwrap();
     let mut backlog = backlog(dir.path(), 64 << 20);
     (1..=30_000).for_each(|number| backlog.push(sample(number)));
@@ -59,7 +59,7 @@ fn what_was_not_acknowledged_is_still_there_and_an_old_cursor_finds_it() {
 }
 
 #[test]
-fn a_killed_agent_leaves_what_the_server_has_not_and_the_time_of_its_end() {
+fn a_killed_agent_leaves_unacknowledged_samples_and_end() {
     let dir = TempDir::new().unwrap();
     let mut left = backlog(dir.path(), 1 << 20);
     (1..=5000).for_each(|number| left.push(sample(number)));
@@ -78,7 +78,7 @@ fn a_killed_agent_leaves_what_the_server_has_not_and_the_time_of_its_end() {
 }
 
 #[test]
-fn a_front_that_cannot_be_dropped_costs_nothing_but_disk() {
+fn failed_compaction_costs_only_disk_space() {
     let dir = TempDir::new().unwrap();
     let mut backlog = backlog(dir.path(), 64 << 20);
     // in the way of the draft

@@ -54,7 +54,7 @@ fn a_torn_tail_costs_only_the_torn_record() {
 }
 
 #[test]
-fn a_damaged_record_ends_the_file_with_what_was_good() {
+fn a_damaged_record_keeps_those_before_it() {
     let dir = TempDir::new().unwrap();
     let path = leave_behind(&dir, "damaged", 10);
     let whole = fs::metadata(&path).unwrap().len();
@@ -71,7 +71,7 @@ fn a_damaged_record_ends_the_file_with_what_was_good() {
 }
 
 #[test]
-fn a_file_without_a_beginning_is_damaged_and_one_of_a_newer_version_is_left_alone() {
+fn headless_files_are_damaged_and_newer_versions_skipped() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("x.spool");
     fs::write(&path, "plim").unwrap();
@@ -81,7 +81,7 @@ fn a_file_without_a_beginning_is_damaged_and_one_of_a_newer_version_is_left_alon
 }
 
 #[test]
-fn the_file_of_a_living_agent_is_left_alone() {
+fn the_file_of_a_live_agent_is_skipped() {
     let dir = TempDir::new().unwrap();
     let alive = Spool::create(dir.path(), 1 << 20, &hello("alive")).unwrap();
     assert!(matches!(Spool::adopt(alive.path()).unwrap(), AdoptedSpool::Busy));
@@ -90,7 +90,7 @@ fn the_file_of_a_living_agent_is_left_alone() {
 }
 
 #[test]
-fn memory_is_bounded_and_older_samples_come_back_from_the_file() {
+fn older_samples_are_reread_from_the_file() {
     let dir = TempDir::new().unwrap();
     let spool = Spool::create(dir.path(), 1 << 30, &hello("long")).unwrap();
     let mut backlog = Backlog::new(hello("long"), Some(spool));
@@ -129,7 +129,7 @@ fn all_files_together_stay_within_the_bound() {
 }
 
 #[test]
-fn a_full_disk_costs_no_sample_that_memory_can_hold() {
+fn a_full_disk_loses_no_samples_in_memory() {
     let dir = TempDir::new().unwrap();
     let mut spool = Spool::create(dir.path(), 1 << 20, &hello("full")).unwrap();
     // a device that has no room for anything
@@ -146,7 +146,7 @@ fn a_full_disk_costs_no_sample_that_memory_can_hold() {
 }
 
 #[tokio::test]
-async fn a_disk_that_fills_up_keeps_no_build_from_being_delivered() {
+async fn a_disk_filling_up_does_not_prevent_delivery() {
     let dir = TempDir::new().unwrap();
     let disk = dir.path().join("disk");
     fs::create_dir(&disk).unwrap();
@@ -164,7 +164,7 @@ async fn a_disk_that_fills_up_keeps_no_build_from_being_delivered() {
 }
 
 #[test]
-fn no_flipped_bit_makes_a_sample_that_was_not_measured() {
+fn bit_flips_never_produce_false_samples() {
     let dir = TempDir::new().unwrap();
     let path = leave_behind(&dir, "flipped", 20);
     let good = fs::read(&path).unwrap();
@@ -187,7 +187,7 @@ fn no_flipped_bit_makes_a_sample_that_was_not_measured() {
 }
 
 #[tokio::test]
-async fn files_that_are_none_of_ours_are_passed_over() {
+async fn foreign_files_are_skipped() {
     let dir = TempDir::new().unwrap();
     let spool = dir.path().join("spool");
     fs::create_dir_all(spool.join("a-folder.spool")).unwrap();
@@ -219,7 +219,7 @@ fn two_agents_never_take_over_the_same_file() {
 }
 
 #[test]
-fn a_batch_stays_within_the_size_of_a_message_however_much_a_sample_says() {
+fn batches_never_exceed_the_message_size() {
     let dir = TempDir::new().unwrap();
     let max = Some(u64::MAX);
     let large = |number| Sample {
@@ -254,7 +254,7 @@ fn a_batch_stays_within_the_size_of_a_message_however_much_a_sample_says() {
 }
 
 #[test]
-fn no_new_spool_file_is_written_through_a_link() {
+fn spool_files_are_never_written_through_links() {
     for hard in [false, true] {
         let dir = TempDir::new().unwrap();
         let (other, hello) = (dir.path().join("other"), hello("own"));
@@ -275,7 +275,7 @@ fn no_new_spool_file_is_written_through_a_link() {
 }
 
 #[test]
-fn neither_a_link_nor_a_file_of_another_user_is_taken_over() {
+fn links_and_other_users_files_are_not_adopted() {
     let dir = TempDir::new().unwrap();
     let path = leave_behind(&dir, "own", 3);
     assert!(matches!(Spool::adopt(&path).unwrap(), AdoptedSpool::Orphan(..)));
@@ -298,7 +298,7 @@ fn neither_a_link_nor_a_file_of_another_user_is_taken_over() {
 }
 
 #[test]
-fn a_directory_in_which_another_user_can_replace_files_is_refused_with_the_reason() {
+fn unsafe_spool_directories_are_refused_with_the_reason() {
     let dir = TempDir::new().unwrap();
     let made = |mode: u32| {
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
@@ -315,7 +315,7 @@ fn a_directory_in_which_another_user_can_replace_files_is_refused_with_the_reaso
 }
 
 #[test]
-fn in_a_directory_that_all_may_write_each_user_has_one_of_its_own() {
+fn shared_directories_get_a_private_one_per_user() {
     let dir = TempDir::new().unwrap();
     let mode = |mode: u32| fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
     mode(0o1777);

@@ -276,7 +276,7 @@ impl World {
 }
 
 #[test]
-fn every_sample_arrives_once_whatever_the_network_and_the_machines_do() {
+fn samples_arrive_exactly_once_despite_failures() {
     for seed in 1..=8 {
         // shown only if the test fails
         println!("seed {seed}");
@@ -291,7 +291,7 @@ fn every_sample_arrives_once_whatever_the_network_and_the_machines_do() {
 }
 
 #[test]
-fn every_sample_arrives_once_while_servers_take_over_from_each_other() {
+fn samples_arrive_exactly_once_across_server_takeovers() {
     for seed in 1..=8 {
         // shown only if the test fails
         println!("seed {seed}");
@@ -321,7 +321,7 @@ fn hours(away: u64, spool_bytes: u64) -> World {
 }
 
 #[test]
-fn hours_without_a_network_cost_nothing_while_the_spool_has_room() {
+fn a_long_outage_loses_nothing_within_the_spool() {
     let world = hours(3, 64 << 20);
     assert_eq!(
         world.runs.borrow().reports[&1],
@@ -332,7 +332,7 @@ fn hours_without_a_network_cost_nothing_while_the_spool_has_room() {
 }
 
 #[test]
-fn hours_without_a_network_and_with_a_small_spool_are_counted_as_lost() {
+fn a_long_outage_beyond_the_spool_counts_losses() {
     let world = hours(4, 16 << 10);
     let lost = world.lost();
     assert!(lost > 1000 && lost < 4 * 3600 - MEMORY_SAMPLES as u64 + 100, "{lost}");

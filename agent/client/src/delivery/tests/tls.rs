@@ -69,7 +69,7 @@ async fn assert_problem(dir: &TempDir, server: String, ca: Option<PathBuf>, word
 }
 
 #[tokio::test]
-async fn delivers_and_asks_over_tls_with_a_named_authority() {
+async fn delivery_and_queries_use_tls_with_given_ca() {
     let dir = TempDir::new().unwrap();
     let (fake, ca) = start(&dir, "localhost").await;
     let server = at(&fake, "https://localhost");
@@ -80,7 +80,7 @@ async fn delivers_and_asks_over_tls_with_a_named_authority() {
 }
 
 #[tokio::test]
-async fn a_server_that_asks_for_a_certificate_gets_the_agents_own() {
+async fn the_agent_presents_its_client_certificate() {
     let dir = TempDir::new().unwrap();
     let file = |name: &str, text: String| {
         let path = dir.path().join(name);
@@ -105,7 +105,7 @@ async fn a_server_that_asks_for_a_certificate_gets_the_agents_own() {
 }
 
 #[tokio::test]
-async fn an_unknown_authority_another_name_and_the_wrong_scheme_are_refused_with_the_way_out() {
+async fn tls_mismatches_are_refused_with_a_remedy() {
     let dir = TempDir::new().unwrap();
     let (tls, own) = start(&dir, "localhost").await;
     let (example, of_example) = start(&dir, "plimsoll.example").await;
@@ -121,7 +121,7 @@ async fn an_unknown_authority_another_name_and_the_wrong_scheme_are_refused_with
 }
 
 #[tokio::test]
-async fn plain_text_to_a_server_of_http_1_says_so() {
+async fn plain_http_1_servers_are_named_as_such() {
     let dir = TempDir::new().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = format!("http://{}", listener.local_addr().unwrap());

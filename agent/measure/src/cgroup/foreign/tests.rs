@@ -6,7 +6,7 @@ use crate::fake_kernel::FakeKernel;
 const BUILD: &str = "b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0";
 
 #[test]
-fn another_container_is_seen_through_the_root_of_its_process_and_never_taken_for_our_own() {
+fn a_neighbour_container_is_read_through_proc_root() {
     // both have cgroup namespaces: the agent sees its neighbour as `/../ID`
     let fake = FakeKernel::v2("/");
     let memberships = format!("0::/../{BUILD}\n");
@@ -29,7 +29,7 @@ fn another_container_is_seen_through_the_root_of_its_process_and_never_taken_for
 }
 
 #[test]
-fn a_root_that_may_not_be_entered_is_an_error_and_not_an_absent_group() {
+fn an_inaccessible_root_is_an_error() {
     let fake = FakeKernel::new();
     fake.write("/proc/7/mountinfo", "1 2 0:3 / /sys/fs/cgroup ro - cgroup2 cgroup rw\n");
     // root may enter everything; a link to itself refuses even root
@@ -39,7 +39,7 @@ fn a_root_that_may_not_be_entered_is_an_error_and_not_an_absent_group() {
 }
 
 #[test]
-fn v1_of_the_host_has_a_folder_for_each_hierarchy() {
+fn each_v1_hierarchy_has_its_folder_on_hosts() {
     let fake = FakeKernel::hybrid("/docker/a b", "/docker/a b");
     let host = fake.kernel().path("/sys/fs/cgroup");
     let layout = CgroupMounts::at(&host).unwrap();
@@ -54,7 +54,7 @@ fn v1_of_the_host_has_a_folder_for_each_hierarchy() {
 }
 
 #[test]
-fn ids_are_found_in_the_names_of_all_runtimes() {
+fn container_ids_are_found_for_all_runtimes() {
     for name in [
         BUILD.to_owned(),
         format!("cri-containerd-{BUILD}.scope"),

@@ -57,7 +57,7 @@ fn next_look(meter: &mut Meter) -> Reading {
 }
 
 #[test]
-fn a_container_of_nspawn_counts_with_the_build_and_stays_counted_after_its_end() {
+fn an_nspawn_container_counts_even_after_it_ends() {
     let fake = kernel_with_nspawn();
     let mut meter = measured(&fake);
     let alone = meter.read().unwrap();
@@ -86,7 +86,7 @@ fn a_container_of_nspawn_counts_with_the_build_and_stays_counted_after_its_end()
 }
 
 #[test]
-fn a_group_with_processes_of_others_is_not_counted_and_the_log_says_so() {
+fn groups_shared_with_others_are_excluded_and_reported() {
     let fake = kernel_with_nspawn();
     let mut meter = measured(&fake);
     let alone = meter.read().unwrap();
@@ -102,7 +102,7 @@ fn a_group_with_processes_of_others_is_not_counted_and_the_log_says_so() {
 }
 
 #[test]
-fn a_group_that_was_there_before_counts_from_when_the_build_came() {
+fn an_existing_group_counts_only_after_joining() {
     let fake = kernel_with_nspawn();
     let mut meter = measured(&fake);
     let alone = meter.read().unwrap();
@@ -118,7 +118,7 @@ fn a_group_that_was_there_before_counts_from_when_the_build_came() {
 }
 
 #[test]
-fn groups_below_the_builds_own_and_scopes_that_hold_it_count_once() {
+fn nested_and_enclosing_groups_count_once() {
     let fake = kernel_with_nspawn();
     let mut meter = measured(&fake);
     let alone = meter.read().unwrap();
@@ -144,7 +144,7 @@ fn a_group_that_cannot_be_read_is_named() {
 }
 
 #[test]
-fn with_v1_a_process_that_moves_in_one_hierarchy_has_its_cpu_time_counted_once() {
+fn moves_in_one_v1_hierarchy_count_cpu_once() {
     let fake = FakeKernel::hybrid("/build", "/build");
     fake.write("/sys/fs/cgroup/memory/build/cgroup.procs", &format!("{}\n", own()));
     process(&fake, 100, own(), "/");
@@ -167,7 +167,7 @@ fn with_v1_a_process_that_moves_in_one_hierarchy_has_its_cpu_time_counted_once()
 }
 
 #[test]
-fn a_process_that_ends_is_not_taken_for_one_that_moved_to_the_root_group() {
+fn an_exiting_process_is_not_a_moved_one() {
     let fake = kernel_with_nspawn();
     fake.write("/sys/fs/cgroup/cgroup.procs", "1\n");
     let mut meter = measured(&fake);
@@ -185,7 +185,7 @@ fn a_process_that_ends_is_not_taken_for_one_that_moved_to_the_root_group() {
 }
 
 #[test]
-fn groups_that_still_run_count_once_after_another_one_ended() {
+fn running_groups_count_once_after_another_ends() {
     let fake = kernel_with_nspawn();
     let mut meter = measured(&fake);
     let alone = meter.read().unwrap();
@@ -202,7 +202,7 @@ fn groups_that_still_run_count_once_after_another_one_ended() {
 }
 
 #[test]
-fn kills_are_unknown_and_nothing_is_learnt_of_a_build_with_a_part_that_is_not_measured() {
+fn unmeasured_groups_make_kills_unknown() {
     let finished = |procs: &str| {
         let fake = kernel_with_nspawn();
         let mut meter = Meter::prepare(&fake.kernel(), "01", None);
@@ -219,7 +219,7 @@ fn kills_are_unknown_and_nothing_is_learnt_of_a_build_with_a_part_that_is_not_me
 }
 
 #[test]
-fn a_group_that_others_join_is_given_up_and_keeps_what_it_counted() {
+fn a_group_joined_by_others_keeps_its_counts() {
     let fake = kernel_with_nspawn();
     let mut meter = measured(&fake);
     let alone = meter.read().unwrap();
@@ -240,7 +240,7 @@ fn a_group_that_others_join_is_given_up_and_keeps_what_it_counted() {
 }
 
 #[test]
-fn a_group_that_the_build_leaves_is_no_longer_of_it_unless_it_is_a_scope() {
+fn an_abandoned_group_is_dropped_unless_a_scope() {
     let fake = kernel_with_nspawn();
     let mut meter = measured(&fake);
     let alone = meter.read().unwrap();
@@ -257,7 +257,7 @@ fn a_group_that_the_build_leaves_is_no_longer_of_it_unless_it_is_a_scope() {
 }
 
 #[test]
-fn limits_above_a_scope_count_from_when_the_build_came_and_their_failures_are_not_of_the_build() {
+fn earlier_failures_at_a_scopes_limits_are_excluded() {
     let fake = kernel_with_nspawn();
     let mut meter = measured(&fake);
     let alone = meter.read().unwrap();
@@ -278,7 +278,7 @@ fn limits_above_a_scope_count_from_when_the_build_came_and_their_failures_are_no
 }
 
 #[test]
-fn at_most_32_groups_are_measured_at_a_time() {
+fn at_most_32_moved_groups_are_measured() {
     let fake = kernel_with_nspawn();
     let mut meter = measured(&fake);
     let alone = meter.read().unwrap();
@@ -292,7 +292,7 @@ fn at_most_32_groups_are_measured_at_a_time() {
 }
 
 #[test]
-fn a_group_that_is_not_there_is_not_named_and_one_of_its_name_is_measured_later() {
+fn a_group_appearing_later_is_still_measured() {
     let fake = kernel_with_nspawn();
     let mut meter = measured(&fake);
     let alone = meter.read().unwrap();
@@ -304,7 +304,7 @@ fn a_group_that_is_not_there_is_not_named_and_one_of_its_name_is_measured_later(
 }
 
 #[test]
-fn a_process_that_the_search_has_read_is_not_read_again_for_its_group() {
+fn processes_already_read_are_not_read_again() {
     let fake = kernel_with_nspawn();
     let home = find(&fake.kernel(), "self").unwrap().unwrap();
     let mut moved = MovedGroups::of_this_process(&fake.kernel(), &home);
@@ -317,7 +317,7 @@ fn a_process_that_the_search_has_read_is_not_read_again_for_its_group() {
 }
 
 #[test]
-fn a_group_that_is_counted_with_one_above_it_keeps_what_it_counted_before() {
+fn a_group_merged_into_its_parent_keeps_counts() {
     let fake = kernel_with_nspawn();
     let mut meter = measured(&fake);
     let alone = meter.read().unwrap();

@@ -14,7 +14,7 @@ fn memberships_keep_colons_and_spaces_of_a_path() {
 }
 
 #[test]
-fn mounts_are_those_of_cgroups_with_their_escapes_undone() {
+fn only_cgroup_mounts_are_parsed_and_unescaped() {
     let text = "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n\
         35 31 0:32 /docker/ab /sys/fs/my\\040cgroup/memory ro shared:9 master:2 - cgroup cgroup rw,memory\n\
         41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n\
@@ -55,7 +55,7 @@ fn need_v2_leaves_out_everything_reclaimable() {
 }
 
 #[test]
-fn locked_file_pages_count_once_and_locked_anonymous_memory_not_twice() {
+fn locked_pages_count_exactly_once() {
     let base = "anon 1000\nshmem 0\nfile 500\n";
     let locked_anon = format!("{base}inactive_anon 600\nactive_anon 0\nunevictable 400\n");
     assert_eq!(parse_stat_v2(&locked_anon).need_v2(), 1000);
@@ -74,7 +74,7 @@ fn need_v1_is_hierarchical_and_adds_kernel_memory() {
 }
 
 #[test]
-fn names_of_files_that_the_v1_kernel_remembers_are_no_need() {
+fn cached_v1_kernel_names_are_not_need() {
     let stat = parse_stat_v1("total_rss 64000000\n");
     let bound = stat.kernel_bound_v1(10);
     assert_eq!(bound, (16 << 20) + 10 * (512 << 10) + 1_000_000);
@@ -102,7 +102,7 @@ fn refaults_are_those_of_files_and_of_swap() {
 }
 
 #[test]
-fn the_stall_is_the_total_of_the_line_full() {
+fn memory_stall_is_the_full_total() {
     let text =
         "some avg10=0.00 avg60=0.00 avg300=0.00 total=77\nfull avg10=1.50 avg60=0.00 avg300=0.00 total=42\n";
     assert_eq!(parse_pressure_full(text), Some(42));

@@ -85,7 +85,7 @@ fn v1_is_read_whole() {
 }
 
 #[test]
-fn any_file_may_be_missing_and_only_its_own_number_is() {
+fn a_missing_file_hides_only_its_own_number() {
     let v2 = || (FakeKernel::v2("/build"), "/sys/fs/cgroup/build");
     let v1 = || (FakeKernel::hybrid("/build", "/build"), "/sys/fs/cgroup/memory/build");
     let check = |(fake, base): (FakeKernel, &str), name: &str, need: u64, expected: [bool; 3]| {
@@ -105,7 +105,7 @@ fn any_file_may_be_missing_and_only_its_own_number_is() {
 }
 
 #[test]
-fn a_counter_that_breaks_later_is_absent_and_spoils_nothing_else() {
+fn a_counter_failing_later_is_absent() {
     let fake = FakeKernel::v2("/build");
     let mut reader = reader(&fake);
     for name in ["memory.peak", "memory.events", "memory.pressure", "cpu.stat"] {
@@ -117,7 +117,7 @@ fn a_counter_that_breaks_later_is_absent_and_spoils_nothing_else() {
 }
 
 #[test]
-fn the_limits_of_a_chain_that_cannot_be_seen_whole_are_not_all_limits() {
+fn a_partly_visible_chain_is_marked_as_such() {
     let fake = FakeKernel::v2("/pod/build");
     fake.write("/sys/fs/cgroup/pod/cgroup.type", "domain\n");
     assert!(!reader(&fake).read().unwrap().sees_all_limits, "the pod has no memory.events.local");
@@ -130,7 +130,7 @@ fn the_limits_of_a_chain_that_cannot_be_seen_whole_are_not_all_limits() {
 }
 
 #[test]
-fn a_limit_with_swap_hides_failures_on_v1_and_is_not_trusted_to_tell() {
+fn v1_swap_limits_make_failure_counts_unreliable() {
     let fake = FakeKernel::hybrid("/build", "/build");
     fake.write("/sys/fs/cgroup/memory/release_agent", "\n");
     let dir = "/sys/fs/cgroup/memory/build";
@@ -164,7 +164,7 @@ fn without_memory_accounting_there_is_no_reader() {
 }
 
 #[test]
-fn the_counter_of_the_whole_machine_is_not_the_builds() {
+fn machine_wide_cpu_counters_are_not_used() {
     let fake = FakeKernel::hybrid("/build", "/");
     fake.write("/sys/fs/cgroup/cpuacct/release_agent", "\n");
     assert!(!reader(&fake).counts_cpu());
@@ -180,7 +180,7 @@ fn failures_at_a_limit_above_are_counted_too() {
 }
 
 #[test]
-fn a_file_that_makes_no_sense_is_an_error_with_its_path() {
+fn unparsable_files_are_errors_with_their_path() {
     let fake = FakeKernel::v2("/build");
     let mut reader = reader(&fake);
     fake.write("/sys/fs/cgroup/build/memory.current", "lots\n");

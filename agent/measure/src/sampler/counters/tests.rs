@@ -50,7 +50,7 @@ fn reading(kills: u64, own: Option<u64>, above: Option<u64>, all: bool) -> Readi
 }
 
 #[test]
-fn the_limit_that_was_hit_is_the_one_that_killed() {
+fn the_limit_hit_explains_the_kill() {
     use OomOrigin::{Host, LimitAbove, OwnLimit, Unspecified};
     let before = reading(7, Some(3), Some(40), true);
     for (after, expected) in [
@@ -69,7 +69,7 @@ fn the_limit_that_was_hit_is_the_one_that_killed() {
 }
 
 #[test]
-fn a_kill_at_the_own_limit_says_what_was_needed_at_least_and_other_kills_do_not() {
+fn only_own_limit_kills_bound_the_need() {
     let before = reading(0, Some(0), Some(0), true);
     let at = |mark, after| {
         let mut counters = AttemptCounters::new(before);
@@ -86,7 +86,7 @@ fn a_kill_at_the_own_limit_says_what_was_needed_at_least_and_other_kills_do_not(
 }
 
 #[test]
-fn failures_at_the_own_limit_long_before_do_not_hide_that_the_limit_above_killed() {
+fn earlier_own_limit_failures_do_not_mask_ancestors() {
     let mut counters = AttemptCounters::new(reading(0, Some(0), Some(0), true));
     counters.add(&reading(0, Some(900), Some(0), true));
     counters.add(&reading(1, Some(900), Some(5), true));

@@ -34,7 +34,7 @@ fn run(seconds: &[(u64, u64, u64, u64)], stall_usec: u64) -> Vec<Option<u64>> {
 }
 
 #[test]
-fn thrashing_compiles_are_starved_from_the_second_row_on() {
+fn thrashing_counts_as_starved_from_the_second_row() {
     let seen = (117_000, 3_000, 235, 92);
     assert_eq!(run(&[seen; 4], 0), [Some(0), Some(2000), Some(3000), Some(4000)]);
     let quiet = (0, 0, 0, 92);
@@ -65,7 +65,7 @@ fn a_build_held_at_memory_high_is_starved() {
 }
 
 #[test]
-fn builds_that_only_fill_their_limit_are_not_starved() {
+fn filling_the_limit_alone_is_not_starvation() {
     for healthy in [(110, 30, 2, 88), (37_000, 100_000, 0, 2), (69_000, 110_000, 0, 88), (0, 0, 900, 99)] {
         assert_eq!(run(&[healthy; 5], 10_000).last(), Some(&Some(0)), "{healthy:?}");
     }
@@ -73,7 +73,7 @@ fn builds_that_only_fill_their_limit_are_not_starved() {
 }
 
 #[test]
-fn files_that_are_wanted_again_at_the_cost_of_time_are_starvation_beside_a_large_need() {
+fn costly_refaults_beside_large_need_are_starvation() {
     let seen = (1_400, 66_000, 0, 62);
     assert_eq!(run(&[seen; 4], 155_000).last(), Some(&Some(4000)));
     assert_eq!(run(&[(1_400, 66_000, 0, 45); 4], 250_000).last(), Some(&Some(0)), "files fill the limit");
@@ -82,13 +82,13 @@ fn files_that_are_wanted_again_at_the_cost_of_time_are_starvation_beside_a_large
 }
 
 #[test]
-fn standing_still_for_memory_is_starvation_without_any_other_count() {
+fn a_memory_stall_alone_is_starvation() {
     assert_eq!(run(&[(1, 0, 0, 93); 3], 250_000).last(), Some(&Some(3000)));
     assert_eq!(run(&[(1, 0, 0, 93); 3], 150_000).last(), Some(&Some(0)));
 }
 
 #[test]
-fn short_rows_are_put_together_and_what_is_not_counted_is_not_known() {
+fn short_rows_are_merged_and_uncounted_is_unknown() {
     let mut watch = Starvation::new(Some(LIMIT), Reading::default());
     let reading = Reading { memory: LIMIT, need: LIMIT, ..Reading::default() };
     assert_eq!(watch.add(Duration::from_secs(1), &reading), None);
@@ -99,7 +99,7 @@ fn short_rows_are_put_together_and_what_is_not_counted_is_not_known() {
 }
 
 #[test]
-fn counters_that_go_back_and_no_limit_are_no_starvation() {
+fn resetting_counters_and_missing_limits_are_no_starvation() {
     let mut watch = Starvation::new(None, Reading::default());
     let mut reading = Reading {
         memory: 9,

@@ -54,7 +54,7 @@ async fn measure(
 }
 
 #[tokio::test]
-async fn a_build_that_writes_more_files_than_its_limit_needs_little_and_is_not_starved() {
+async fn writing_many_files_needs_little_memory() {
     let Some(meter) = own_group(Some(128 * MIB)) else { return };
     let dir = disk();
     let script = format!("head -c {} /dev/zero > {}/file; sleep 0.2", 300 * MIB, dir.path().display());
@@ -86,7 +86,7 @@ async fn names_of_many_files_are_no_need() {
 }
 
 #[tokio::test]
-async fn a_build_that_thrashes_at_its_limit_is_called_starved_while_it_runs() {
+async fn a_real_thrashing_build_is_starved() {
     let Some(meter) = own_group(Some(64 * MIB)) else { return };
     let dir = disk();
     let program = std::env::current_exe().unwrap();

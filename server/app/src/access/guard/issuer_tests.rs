@@ -76,7 +76,7 @@ fn respond(head: &str, answers: &Script) -> Option<String> {
 }
 
 #[tokio::test]
-async fn keys_come_from_where_the_issuer_says_and_for_as_long_as_it_says() {
+async fn issuer_metadata_names_keys_and_their_lifetime() {
     let issuer = Issuer::start().await;
     issuer.describes(&issuer.url("/keys"));
     for (header, fresh) in [
@@ -92,7 +92,7 @@ async fn keys_come_from_where_the_issuer_says_and_for_as_long_as_it_says() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_wrong_in_any_way_is_none() {
+async fn faulty_issuer_answers_are_errors_by_kind() {
     let issuer = Issuer::start().await;
     let kind = async |origin: KeySetSource| fetch_key_set(&origin, PATIENT).await.unwrap_err().kind;
     let moved = format!("302 Found\r\nLocation: {}", issuer.url("/elsewhere"));
@@ -122,7 +122,7 @@ async fn an_answer_that_is_wrong_in_any_way_is_none() {
 }
 
 #[tokio::test]
-async fn the_token_for_an_issuer_goes_to_the_place_that_the_operator_named_and_no_other() {
+async fn the_bearer_token_goes_only_to_the_issuer() {
     let (issuer, other) = (Issuer::start().await, Issuer::start().await);
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), "cluster-secret\n").unwrap();
@@ -137,7 +137,7 @@ async fn the_token_for_an_issuer_goes_to_the_place_that_the_operator_named_and_n
 }
 
 #[tokio::test]
-async fn an_issuer_is_believed_by_the_ca_that_the_operator_names_and_by_no_other() {
+async fn only_the_named_ca_authenticates_an_issuer() {
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str| dir.path().join(name);
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
@@ -222,8 +222,7 @@ impl Site {
 }
 
 #[tokio::test]
-async fn rotated_keys_are_taken_over_an_outage_takes_none_away_and_before_the_first_answer_no_caller_gets_in()
-{
+async fn rotated_keys_are_adopted_and_survive_an_outage() {
     let (issuer, old, new) = (Issuer::start().await, Signer::named("one"), Signer::named("two"));
     let site = Site::new(&issuer);
     let name = issuer.url("");
@@ -253,7 +252,7 @@ async fn rotated_keys_are_taken_over_an_outage_takes_none_away_and_before_the_fi
 }
 
 #[tokio::test]
-async fn an_issuer_in_force_is_asked_and_one_that_is_gone_from_the_file_no_more() {
+async fn issuers_removed_from_the_file_are_not_fetched() {
     let (issuer, signer) = (Issuer::start().await, Signer::new());
     issuer.describes(&issuer.url("/keys"));
     issuer.says("/keys", "200 OK", signer.key_set());
@@ -277,7 +276,7 @@ async fn an_issuer_in_force_is_asked_and_one_that_is_gone_from_the_file_no_more(
 }
 
 #[tokio::test]
-async fn keeping_keys_begins_again_after_it_broke_and_is_not_silent_about_it() {
+async fn key_fetching_restarts_after_a_panic() {
     let issuer = Issuer::start().await;
     let site = Site::new(&issuer);
     let (times, begun) = (Arc::new(AtomicU64::new(0)), Arc::new(Notify::new()));

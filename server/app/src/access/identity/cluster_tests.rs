@@ -34,7 +34,7 @@ fn claims() -> Value {
 }
 
 #[test]
-fn an_agent_beside_a_build_is_known_by_its_pods_service_account() {
+fn an_agent_is_identified_by_its_service_account() {
     let signer = Signer::new();
     let (read, fetched) = (|_: &_| Ok(signer.key_set()), |_origin| Arc::default());
     let file = AccessFile::parse(FILE).unwrap();
@@ -68,7 +68,7 @@ fn an_agent_beside_a_build_is_known_by_its_pods_service_account() {
 }
 
 #[test]
-fn a_grant_for_pods_that_write_or_ask_names_their_projects() {
+fn pod_grants_to_write_require_projects() {
     let signer = Signer::new();
     let (read, fetched) = (|_: &_| Ok(signer.key_set()), |_origin| Arc::default());
     let error = |projects: &str, role: &str| {

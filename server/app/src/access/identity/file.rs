@@ -346,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mistake_in_a_file_is_named_with_its_line_and_shows_no_token() {
+    fn access_file_errors_name_lines_and_hide_tokens() {
         const TOKEN: &str = "[[token]]\nname = \"x\"\nsha256 = \"x\"\nroles = []\n";
         let after_token = |line: &str| format!("{TOKEN}{line}");
         let issuer = |line: &str| format!("[[issuer]]\nissuer = \"x\"\naudience = \"x\"\n{line}\n");

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_caller_says_in_the_name_of_one_project_counts_for_what_its_grant_for_that_one_covers() {
+    fn reports_for_a_project_use_that_projects_grant() {
         let projects = ["a/*", "b/one"].map(str::to_owned).to_vec().into();
         let caller = Identity { projects, ..Identity::clone(&Identity::anyone()) };
         let spoken = |project: &str, of: &str| caller.reporter_for(project).may_report_on(of);

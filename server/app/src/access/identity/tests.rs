@@ -64,7 +64,7 @@ fn attempt(id: &str) -> Attempt {
 }
 
 #[test]
-fn what_a_token_proves_wins_over_what_a_message_says() {
+fn token_claims_override_what_a_message_claims() {
     let signer = Signer::new();
     let access = access(FILE, &signer).unwrap();
     let identity = access.identify(Some(&signer.token(|_claims| ())), &[], 0, Instant::now()).unwrap();
@@ -81,7 +81,7 @@ fn what_a_token_proves_wins_over_what_a_message_says() {
 }
 
 #[test]
-fn a_token_without_a_project_is_not_good_for_all_of_them() {
+fn a_token_without_a_project_is_refused() {
     let signer = Signer::new();
     let file = FILE.replace("claims = { project_path = \"spack/*\" }", "claims = {}");
     let access = access(&file, &signer).unwrap();
@@ -91,7 +91,7 @@ fn a_token_without_a_project_is_not_good_for_all_of_them() {
 }
 
 #[test]
-fn what_is_proven_wins_in_questions_about_the_own_job_and_fills_gaps_in_others() {
+fn token_claims_override_questions_about_the_own_job() {
     let signer = Signer::new();
     let access = access(FILE, &signer).unwrap();
     let identity = access.identify(Some(&signer.token(|_claims| ())), &[], 0, Instant::now()).unwrap();
@@ -115,7 +115,7 @@ fn an_unknown_caller_may_see_and_do_nothing() {
 }
 
 #[test]
-fn whatever_tells_builds_apart_counts_as_a_key_of_its_own_and_nothing_else_does() {
+fn only_identifying_fields_make_a_new_key() {
     let bounded = FILE.replacen("[\"reader\"]", "[\"agent\"]\n    bounds = { keys_per_hour = 1 }", 1);
     let caller =
         access(&bounded, &Signer::new()).unwrap().identify(Some("secret"), &[], 0, Instant::now()).unwrap();
@@ -144,7 +144,7 @@ fn whatever_tells_builds_apart_counts_as_a_key_of_its_own_and_nothing_else_does(
 }
 
 #[test]
-fn a_build_of_an_unprotected_ref_is_measured_and_does_not_teach() {
+fn unprotected_refs_are_measured_but_untrusted() {
     let signer = Signer::new();
     let access = access(FILE, &signer).unwrap();
     let token = signer.token(|claims| claims["ref_protected"] = json!("false"));
@@ -155,7 +155,7 @@ fn a_build_of_an_unprotected_ref_is_measured_and_does_not_teach() {
 }
 
 #[test]
-fn which_job_an_attempt_is_of_is_what_its_token_says_and_nothing_where_an_untrusted_one_says_nothing() {
+fn job_labels_come_from_the_token() {
     let signer = Signer::new();
     let access = access(FILE, &signer).unwrap();
     let claimed =
@@ -187,7 +187,7 @@ fn which_job_an_attempt_is_of_is_what_its_token_says_and_nothing_where_an_untrus
 }
 
 #[test]
-fn a_wrong_token_is_refused_with_no_more_than_an_honest_caller_needs() {
+fn invalid_tokens_are_refused_with_brief_reasons() {
     let (signer, other) = (Signer::new(), Signer::new());
     let access = access(FILE, &signer).unwrap();
     let claims = |name: &'static str, value: Value| signer.token(move |claims| claims[name] = value);
@@ -238,7 +238,7 @@ fn a_wrong_token_is_refused_with_no_more_than_an_honest_caller_needs() {
 }
 
 #[test]
-fn a_checked_token_is_remembered_until_it_expires_and_no_longer() {
+fn a_checked_token_is_cached_until_it_expires() {
     let signer = Signer::new();
     let access = access(FILE, &signer).unwrap();
     // the library looks at the clock of the machine, so "later" shows in the remembered tokens alone
@@ -253,7 +253,7 @@ fn a_checked_token_is_remembered_until_it_expires_and_no_longer() {
 }
 
 #[test]
-fn a_token_expires_when_the_library_refuses_it_and_may_say_so_with_a_fraction() {
+fn token_expiry_includes_leeway_and_accepts_fractions() {
     let signer = Signer::new();
     let access = access(FILE, &signer).unwrap();
     let expires = |at: Value| {
@@ -266,7 +266,7 @@ fn a_token_expires_when_the_library_refuses_it_and_may_say_so_with_a_fraction() 
 }
 
 #[test]
-fn a_static_token_and_a_certificate_are_who_the_file_says_and_others_are_refused() {
+fn static_tokens_and_certificates_identify_their_callers() {
     let signer = Signer::new();
     let access = access(FILE, &signer).unwrap();
     let grafana = access.identify(Some("secret"), &[], 0, Instant::now()).unwrap();
@@ -281,7 +281,7 @@ fn a_static_token_and_a_certificate_are_who_the_file_says_and_others_are_refused
 }
 
 #[test]
-fn a_token_of_kubernetes_is_its_pods_and_is_granted_what_its_namespace_and_account_are() {
+fn kubernetes_tokens_are_granted_by_namespace_and_account() {
     let signer = Signer::new();
     let grant = "claims = { \"kubernetes.io/namespace\" = \"ci\", \"kubernetes.io/serviceaccount/name\" = \"agent\" }\n";
     let file = format!(
@@ -312,7 +312,7 @@ fn a_token_of_kubernetes_is_its_pods_and_is_granted_what_its_namespace_and_accou
 }
 
 #[test]
-fn what_one_job_makes_the_server_remember_is_far_less_than_what_a_fleet_may() {
+fn a_jobs_quota_is_far_below_a_fleets() {
     let signer = Signer::new();
     let access = access(FILE, &signer).unwrap();
     let job = access.identify(Some(&signer.token(|_claims| ())), &[], 0, Instant::now()).unwrap();
@@ -345,7 +345,7 @@ fn what_one_job_makes_the_server_remember_is_far_less_than_what_a_fleet_may() {
 }
 
 #[test]
-fn a_caller_of_one_project_need_not_name_it() {
+fn single_project_callers_may_omit_the_project() {
     let of = |projects: &[&str], proven: &str| Identity {
         projects: projects.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>().into(),
         proven: ProvenClaims { project: proven.to_owned(), ..ProvenClaims::default() },
@@ -376,7 +376,7 @@ fn a_caller_of_one_project_need_not_name_it() {
 }
 
 #[test]
-fn a_refusal_repeats_the_beginning_of_a_long_name() {
+fn refusals_truncate_long_names() {
     let unknown = Identity { name: "n".repeat(6000).into(), ..Identity::clone(&Identity::unknown()) };
     let fault = unknown.may_see(&"ä".repeat(6000)).unwrap_err();
     assert!(fault.to_string().len() < 1000, "{}", fault.to_string().len());

@@ -270,7 +270,7 @@ mod tests {
     use crate::access::identity::bounds::BoundsTable;
 
     #[test]
-    fn a_rate_gives_a_minute_at_once_and_then_what_it_says() {
+    fn a_rate_allows_a_minutes_burst() {
         let (usage, start) = (Usage::default(), Instant::now());
         let bounds =
             BoundsTable { samples_per_second: Some(10), ..BoundsTable::default() }.or_default(Bounds::OF_JOB);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn different_things_count_once_an_hour_and_streams_while_they_last() {
+    fn distinct_items_count_hourly_and_slots_while_held() {
         let (usage, start) = (Usage::default(), Instant::now());
         let bounds = BoundsTable { keys_per_hour: Some(2), streams: Some(1), ..BoundsTable::default() };
         let bounds = bounds.or_default(Bounds::OF_JOB);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn one_address_never_takes_all_calls_of_those_who_are_known_by_nothing_else() {
+    fn one_address_takes_at_most_half_the_calls() {
         let usage = Usage::default();
         let bounds = BoundsTable { calls: Some(8), ..BoundsTable::default() }.or_default(Bounds::OF_JOB);
         let call = |host: u8| usage.take_call_slot(&bounds, IpAddr::from([127, 0, 0, host]));
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_is_the_same_under_another_token_and_forgotten_when_he_is_gone() {
+    fn usage_is_kept_per_caller_and_idle_pruned() {
         let usages = Usages::default();
         let now = Instant::now();
         let of = |name: &str| usages.usage_of(&name.into(), now);
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_caller_has_done_counts_for_its_hour_although_it_is_away_meanwhile() {
+    fn hourly_usage_outlasts_a_callers_absence() {
         let (usages, start) = (Usages::default(), Instant::now());
         let bounds =
             BoundsTable { keys_per_hour: Some(1), ..BoundsTable::default() }.or_default(Bounds::OF_JOB);
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_is_not_paid_for_is_not_forgotten() {
+    fn usage_with_rate_debt_is_not_forgotten() {
         let (usages, start) = (Usages::default(), Instant::now());
         let usage = usages.usage_of(&"a".into(), start);
         usage.take_rate(&Bounds::OF_JOB, Bound::Queries, 20_000, start).unwrap();

@@ -78,7 +78,7 @@ fn shown(redactor: &Redactor) -> String {
 }
 
 #[test]
-fn what_is_private_is_in_no_answer_to_a_reader_who_is_not_named_for_the_project() {
+fn redacted_answers_contain_no_private_data() {
     for projects in [&[][..], &["*"], &["other/*"]] {
         let shown = shown(&redactor(projects));
         assert!(
@@ -92,7 +92,7 @@ fn what_is_private_is_in_no_answer_to_a_reader_who_is_not_named_for_the_project(
 }
 
 #[test]
-fn the_values_of_a_private_label_cannot_be_found_out_by_asking_for_them() {
+fn filters_cannot_reveal_private_label_values() {
     let filter = |project: &str| Filter {
         project: project.into(),
         labels: [("customer".to_owned(), "acme".to_owned())].into(),
@@ -106,7 +106,7 @@ fn the_values_of_a_private_label_cannot_be_found_out_by_asking_for_them() {
 }
 
 #[test]
-fn a_job_sees_the_lines_of_its_own_log_and_no_word_of_a_correction() {
+fn jobs_see_own_log_lines_but_no_corrections() {
     let job = Some(TokenJob { host: "ci".into(), id: "7".into() });
     let verdict = |attempt: &str| {
         let person = EvidenceLine {

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn replication_is_as_good_as_the_standbys_that_commits_wait_for() {
+    fn replication_is_judged_by_its_synchronous_standbys() {
         let found = |change: fn(&mut DatabaseReport)| {
             let mut report = report();
             change(&mut report);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_that_is_open_for_five_minutes_is_named_with_its_owner() {
+    fn transactions_open_five_minutes_are_reported_with_owner() {
         let found = |oldest: Option<(u64, &str)>, sees_others| {
             let oldest_transaction = oldest.map(|(age, owner)| (age, owner.to_owned()));
             transactions(&DatabaseReport { oldest_transaction, sees_others, ..report() })

@@ -49,7 +49,7 @@ fn certificate(dir: &Path, days: u64) -> (std::path::PathBuf, std::path::PathBuf
 }
 
 #[test]
-fn the_data_directory_is_found_missing_whole_open_or_foreign() {
+fn data_directory_states_are_each_reported() {
     let dir = tempfile::tempdir().unwrap();
     let mut config = sound(dir.path());
     assert!(checked(&config, "data directory").1.contains("no store yet"));
@@ -93,7 +93,7 @@ fn the_data_directory_is_found_missing_whole_open_or_foreign() {
 }
 
 #[test]
-fn room_memory_and_files_say_how_much_there_must_be() {
+fn space_memory_and_file_limits_name_their_minimum() {
     let dir = tempfile::tempdir().unwrap();
     let full = disk::judge_space(DiskSpace { free: 5 << 20, size: 1 << 30 }, dir.path());
     assert!(!full.is_ok() && full.finding.contains("make room, at least 1.00 GiB"), "{full:?}");
@@ -114,7 +114,7 @@ fn room_memory_and_files_say_how_much_there_must_be() {
 }
 
 #[test]
-fn the_access_file_is_read_and_its_absence_named() {
+fn access_file_errors_and_absence_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let mut config = sound(dir.path());
     assert_ok(&config, "access file", &["every caller may do everything", "only this machine"]);
@@ -138,7 +138,7 @@ fn the_access_file_is_read_and_its_absence_named() {
 }
 
 #[test]
-fn a_certificate_that_ends_soon_or_is_none_is_named() {
+fn expiring_and_invalid_certificates_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let mut config = sound(dir.path());
     assert_ok(&config, "certificate", &["no TLS", "only this machine"]);
@@ -214,7 +214,7 @@ fn a_gitlab_that_does_not_answer_is_named() {
 }
 
 #[test]
-fn an_upstream_that_does_not_answer_as_resalloc_is_named_without_its_password() {
+fn a_faulty_upstream_is_reported_without_its_password() {
     let dir = tempfile::tempdir().unwrap();
     let answer = |listener: TcpListener, body: &'static str| {
         std::thread::spawn(move || {

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn gitlab_says_how_a_build_ended_and_prometheus_what_killed_it() {
+    fn gitlab_decides_the_outcome_and_prometheus_the_kill() {
         let seen = || Summary {
             source: MeasurementSource::Prometheus,
             exit: None,

@@ -241,14 +241,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_without_a_unit_is_answered_with_days_and_hours_and_not_with_seconds() {
+    fn since_requires_a_time_unit() {
         let refused = parse_since("15").unwrap_err();
         assert_eq!(refused, "the unit is missing: write 15d for days, or 15h for hours");
         assert_eq!(parse_since("15d").unwrap(), Duration::from_hours(15 * 24));
         assert!(parse_since("401d").unwrap_err().contains("from 1h to 400d"));
     }
     #[test]
-    fn annotations_under_other_labels_get_the_advice_that_is_not_yet_followed() {
+    fn renamed_annotation_labels_get_matching_advice() {
         let labels = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let exported = labels(&[
             "__name__",

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_for_koji_has_the_capacity_and_a_plain_host() {
+    fn koji_capacity_output_names_a_valid_host() {
         let capacity = KindsCapacity { builds: 4, on_nodes: 5, nodes: vec!["node-1", "node-2"] };
         let kinds = [BuildKind::Scratch, BuildKind::Explicit];
         let asked = |output| Capacity { kinds: kinds.to_vec(), host: "builder-1.example".to_owned(), output };

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn pools_tags_lists_and_files_that_cannot_be_right_are_refused_with_what_is_there() {
+    fn invalid_pool_inputs_are_refused_with_alternatives() {
         let build = format!("{HEADER}b1,@a,b,gcc,1767225600000,1000,1000000\n");
         let inputs = read(|_| given("powerful", "extra_powerful", None), &build).ok().unwrap();
         assert_eq!((inputs.builds.groups.len(), inputs.terms.arch()), (1, "x86_64"));

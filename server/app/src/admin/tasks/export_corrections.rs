@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_correction_in_force_is_a_line_with_the_example_for_its_rule() {
+    async fn each_correction_in_force_is_one_line() {
         let store = Store::memory();
         let given = [
             verdict("a", 1, None),

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_writes_is_read_by_its_owner_alone_and_holds_no_token() {
+    fn created_files_are_private_and_hold_no_token() {
         let dir = tempfile::tempdir().unwrap();
         let made = init(&dir.path().join("new/one"), &["plimsoll.example".into()]).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn its_settings_and_its_file_of_access_are_good_ones() {
+    fn created_settings_and_access_file_are_valid() {
         let dir = tempfile::tempdir().unwrap();
         let made = init(&dir.path().join("a \"quoted\" name"), &[]).unwrap();
         let args = Args::parse_from([
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn it_listens_where_its_options_say_and_nowhere_else() {
+    fn the_server_listens_only_at_given_addresses() {
         let dir = tempfile::tempdir().unwrap();
         let listen = |options: &[&str], names: &[&str]| {
             let args = Args::parse_from([&["plimsoll-server"], options].concat());
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_it_did_not_make_stays_as_it_is() {
+    fn a_foreign_directory_stays_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let other = dir.path().join("one.part");
         fs::create_dir(&other).unwrap();
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_overwritten_and_nothing_is_left_half_done() {
+    fn init_overwrites_nothing_and_leaves_no_partial_result() {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path().join("one");
         init(&place, &[]).unwrap();

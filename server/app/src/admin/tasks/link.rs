@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_behind_tls_gives_its_backup_to_who_shows_a_token_and_knows_its_certificate() {
+    fn tls_backups_require_token_and_trusted_certificate() {
         let dir = tempfile::tempdir().unwrap();
         let (own, other) = (certificate(dir.path(), "own"), certificate(dir.path(), "other"));
         assert_eq!(fetch(serve(&own), &own.chain, Some("secret")).unwrap(), archive());

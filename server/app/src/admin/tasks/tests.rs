@@ -57,7 +57,7 @@ fn an_archive_gives_back_what_was_put_in() {
 }
 
 #[test]
-fn an_archive_that_is_cut_short_anywhere_is_distinguished_from_a_whole_one() {
+fn truncated_archives_are_refused() {
     let bytes = archive(entries(500));
     for length in (0..bytes.len()).step_by(997).chain([bytes.len() - 1]) {
         assert!(unpack(&bytes[..length]).is_err(), "cut at {length}");
@@ -65,7 +65,7 @@ fn an_archive_that_is_cut_short_anywhere_is_distinguished_from_a_whole_one() {
 }
 
 #[test]
-fn what_follows_the_end_of_an_archive_is_not_overlooked() {
+fn data_after_an_archives_end_is_refused() {
     let bytes = [archive(entries(20)), b"xxxx".to_vec()].concat();
     assert!(unpack(&bytes).unwrap_err().to_string().contains("something follows its end"));
 }
@@ -81,7 +81,7 @@ fn one_wrong_byte_is_found_wherever_it_is() {
 }
 
 #[test]
-fn archives_of_other_programs_and_of_other_formats_are_refused() {
+fn foreign_archives_and_other_formats_are_refused() {
     assert!(matches!(unpack(b"something else entirely"), Err(ArchiveError::Foreign)));
     for format in [0, FORMAT_VERSION - 1, FORMAT_VERSION + 1] {
         let (_, head) = Packer::begin(StoreIdentity { format, ..identity() });
@@ -120,7 +120,7 @@ async fn filled(settings: &StoreSettings) -> Store {
 }
 
 #[tokio::test]
-async fn a_backup_of_a_store_at_work_and_of_one_at_rest_restore_to_the_same() {
+async fn live_and_offline_backups_restore_the_same_store() {
     let dir = tempfile::tempdir().unwrap();
     let store = filled(&settings(dir.path(), "data")).await;
     let mut live = Vec::new();
@@ -147,7 +147,7 @@ async fn a_backup_of_a_store_at_work_and_of_one_at_rest_restore_to_the_same() {
 }
 
 #[tokio::test]
-async fn a_copy_without_tickets_knows_nothing_that_was_taken_upstream() {
+async fn a_copy_without_tickets_has_no_upstream_tickets() {
     let dir = tempfile::tempdir().unwrap();
     let store = filled(&settings(dir.path(), "data")).await;
     let upstream = UpstreamTicket {
@@ -179,7 +179,7 @@ async fn a_copy_without_tickets_knows_nothing_that_was_taken_upstream() {
 }
 
 #[tokio::test]
-async fn an_export_has_the_columns_of_recorded_history_and_every_sample() {
+async fn an_export_has_all_history_columns_and_samples() {
     let dir = tempfile::tempdir().unwrap();
     let store = filled(&settings(dir.path(), "data")).await;
     let (mut history, mut series, mut ids) = (Vec::new(), Vec::new(), Vec::new());
@@ -207,7 +207,7 @@ async fn an_export_has_the_columns_of_recorded_history_and_every_sample() {
 }
 
 #[tokio::test]
-async fn a_history_that_is_exported_and_imported_is_the_same() {
+async fn exported_history_imports_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let (store, again) = (Store::memory(), Store::memory());
     let id = |text: &str| AttemptId::parse(text).unwrap();

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_header_tells_the_kind_and_the_body_where_it_does_not() {
+    fn the_event_header_decides_before_the_body() {
         for (value, event) in [
             ("Job Hook", HookEvent::Job),
             ("System Hook", HookEvent::System),

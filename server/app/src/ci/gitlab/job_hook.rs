@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_attempt_is_named_as_its_agent_names_it() {
+    fn a_hook_names_attempts_as_their_agents_do() {
         let plain = reported(ended(&[]));
         let ids: Vec<_> = plain.attempts.iter().map(AttemptId::as_str).collect();
         assert_eq!(ids, ["gitlab.example:1977", "1977"]);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_job_and_what_it_builds_are_known_as_far_as_the_hook_says() {
+    fn a_hook_yields_job_key_and_labels() {
         let project = json!({"web_url": "https://gitlab.example/a/b", "path_with_namespace": "a/b"});
         let EndedJob { job, .. } =
             job(ended(&[("project", project), ("project_id", json!(2)), ("sha", json!("c0"))]));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_project_is_asked_for_by_the_path_that_callers_are_held_against() {
+    fn a_project_is_requested_by_its_path() {
         let asked = |project: Value| {
             job(ended(&[("project", project), ("project_id", json!(2))])).job.project_in_api()
         };
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn times_in_any_order_and_form_and_later_words_are_no_error() {
+    fn odd_times_and_unknown_reasons_are_accepted() {
         let (from, to) = (json!("2021-02-23T02:41:37.886Z"), json!("2020-02-23 02:41:37 UTC"));
         reported(ended(&[("build_started_at", from), ("build_finished_at", to)]));
         reported(ended(&[("build_started_at", Value::Null), ("build_finished_at", json!(5))]));
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_of_a_hook_says_the_same_as_the_whole_of_it() {
+    fn a_reduced_hook_parses_like_the_original() {
         let long = "x".repeat(100_000);
         for change in [
             vec![],

@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listed_job_says_what_it_builds_when_it_ran_and_how_it_ended() {
+    fn a_listed_job_has_key_time_and_outcome() {
         let project = Project { number: 23, path: "group/a".to_owned(), is_fork: false };
         let listed = json!({
             "id": 7, "name": "zlib@1.3 /abcdefg", "stage": "build", "status": "failed", "ref": "main",
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_merge_request_of_a_job_is_read_from_its_ref() {
+    fn merge_request_numbers_are_parsed_from_refs() {
         let of = |git_ref: &str| merge_request(&json!({ "ref": git_ref }));
         assert_eq!(
             (of("refs/merge-requests/59/head"), of("refs/merge-requests/7/merge")),

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn gitlab_says_how_long_it_wants_to_be_left_alone() {
+    fn requested_waits_are_read_from_response_headers() {
         let seconds = |all: &[(&'static str, &'static str)]| {
             requested_wait(&headers(all), 1_000_000_000).map(|time| time.as_secs())
         };
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn requests_keep_their_distance_and_one_that_would_wait_too_long_is_left_out() {
+    async fn requests_are_spaced_and_long_waits_skipped() {
         let pace = Pace::new(PaceTerms { patience: Duration::from_secs(1), ..PaceTerms::default() });
         let began = Instant::now();
         for _ in 0..5 {

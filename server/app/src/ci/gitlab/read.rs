@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_and_its_runs_are_read_and_what_is_odd_is_left_out() {
+    fn odd_jobs_in_an_answer_are_skipped() {
         let one = br#"{"id":7,"name":"a","failure_reason":"script_failure","pipeline":{"id":3},"user":null}"#;
         let read = parse_job(one).unwrap();
         assert_eq!(

@@ -121,7 +121,7 @@ fn count(metrics: &Metrics, kind: &'static str) -> u64 {
 }
 
 #[tokio::test]
-async fn what_is_busy_cut_slow_or_broken_is_asked_again_and_then_left_alone() {
+async fn transient_failures_are_retried_and_then_requests_pause() {
     let limited = Say::Says(429, "Retry-After: 0\r\nRateLimit-Remaining: 0\r\n", "later".to_owned());
     let failed = Say::Says(502, "", "<html>".to_owned());
     let fake = Fake::start([
@@ -144,7 +144,7 @@ async fn what_is_busy_cut_slow_or_broken_is_asked_again_and_then_left_alone() {
 }
 
 #[tokio::test]
-async fn what_is_gone_refused_or_too_large_is_asked_once() {
+async fn permanent_failures_are_not_retried() {
     let elsewhere = Say::Says(302, "Location: http://127.0.0.1:1/\r\n", String::new());
     let fake = Fake::start([
         ("moved", vec![elsewhere]),
@@ -260,7 +260,7 @@ async fn jobs_under_gitlabs_other_name_are_judged() {
 }
 
 #[tokio::test]
-async fn a_hook_counts_alone_when_gitlab_does_not_know_its_job_or_says_nonsense() {
+async fn a_hook_suffices_without_usable_gitlab_answers() {
     let fake = Fake::start([
         ("projects/a%2Fb/jobs/2/trace", vec![ok("a\n")]),
         ("projects/a%2Fb/pipelines/3/jobs", vec![ok("<html>")]),

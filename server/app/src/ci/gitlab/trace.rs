@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_runners_last_word_says_how_a_job_ended() {
+    fn the_runners_final_line_gives_the_exit() {
         let ended = |log: &str| {
             let TraceEnd { exit, container_reason } = end_of_build(log);
             (exit, container_reason)
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_cut_at_a_character_and_a_build_that_was_not_needed_is_known() {
+    fn logs_are_cut_at_characters_and_rebuilds_detected() {
         assert_eq!(text("aäb".as_bytes(), 2), "b");
         assert_eq!(text(b"a\xff", 100), "a?");
         for line in [

@@ -103,7 +103,7 @@ fn environment_annotations_and_labels_together_are_the_job() {
 }
 
 #[test]
-fn without_the_project_in_the_environment_its_labels_name_it() {
+fn the_project_falls_back_to_pod_labels() {
     let mut value = pod();
     value["spec"]["containers"][0]["env"] = json!([]);
     let job = job_of_pod(&parse(value), "ci-builds", &on()).unwrap();
@@ -111,7 +111,7 @@ fn without_the_project_in_the_environment_its_labels_name_it() {
 }
 
 #[test]
-fn what_the_runner_knows_counts_before_what_the_job_says() {
+fn runner_values_override_the_jobs_variables() {
     let mut value = pod();
     let variables = value["spec"]["containers"][0]["env"].as_array_mut().unwrap();
     variables.push(json!({ "name": "CI_JOB_ID", "value": "1" }));
@@ -121,7 +121,7 @@ fn what_the_runner_knows_counts_before_what_the_job_says() {
 }
 
 #[test]
-fn a_job_cannot_say_that_it_is_of_another_project_or_deserves_more() {
+fn jobs_cannot_claim_other_projects_or_priority() {
     let mut value = pod();
     let variables = value["spec"]["containers"][0]["env"].as_array_mut().unwrap();
     for (name, fields) in [
@@ -153,7 +153,7 @@ fn a_job_cannot_say_that_it_is_of_another_project_or_deserves_more() {
 }
 
 #[test]
-fn a_job_without_a_spec_is_known_by_its_name_and_its_node() {
+fn jobs_without_spec_use_name_and_node() {
     let mut value = pod();
     value["metadata"]["annotations"] = json!({});
     let job = job_of_pod(&parse(value), "ci-builds", &on()).unwrap();
@@ -164,7 +164,7 @@ fn a_job_without_a_spec_is_known_by_its_name_and_its_node() {
 }
 
 #[test]
-fn sizes_of_the_build_are_set_and_nothing_else() {
+fn only_the_build_containers_sizes_change() {
     let (after, plan) = patched(&pod(), &sizes((2048, 4096), (1500, 3000), 0.9), &on());
     let expected = json!({
         "limits": { "memory": "4096Mi", "cpu": "3000m" },
@@ -195,7 +195,7 @@ fn a_second_look_changes_nothing() {
 }
 
 #[test]
-fn a_guess_sets_nothing_and_a_verdict_always_does() {
+fn guesses_set_nothing_but_verdicts_always_apply() {
     let mut guess = sizes((2048, 4096), (1500, 3000), 0.29);
     assert!(patched(&pod(), &guess, &on()).1.patch.is_none());
     guess.memory_limit.basis.margin = 1.5;
@@ -213,7 +213,7 @@ fn a_guess_sets_nothing_and_a_verdict_always_does() {
 }
 
 #[test]
-fn nothing_goes_above_the_caps_and_no_request_above_its_limit() {
+fn requests_stay_within_caps_and_limits() {
     let settings = Settings { max_memory: Some(Bytes(3 << 30)), max_cpu: Some(Cores(2.0)), ..on() };
     let (after, _) = patched(&pod(), &sizes((8192, 16384), (4000, 8000), 0.9), &settings);
     let fields = resources(&after);
@@ -225,7 +225,7 @@ fn nothing_goes_above_the_caps_and_no_request_above_its_limit() {
 }
 
 #[test]
-fn a_size_that_stays_bounds_the_one_beside_it() {
+fn an_unchanged_size_bounds_the_other() {
     let mut value = pod();
     value["spec"]["containers"][0]["resources"] =
         json!({ "limits": { "memory": "1Gi" }, "requests": { "memory": "1Gi" } });
@@ -294,7 +294,7 @@ fn pods_that_are_not_known_are_left_alone() {
 }
 
 #[test]
-fn the_agent_comes_with_what_it_needs_and_no_more() {
+fn the_agent_is_added_with_only_its_needs() {
     let settings = Settings { agent_image: Some("registry/agent:1".into()), ..on() };
     let (after, plan) = patched(&pod(), &sizes((2048, 4096), (1500, 3000), 0.9), &settings);
     let spec = &after["spec"];
@@ -316,7 +316,7 @@ fn the_agent_comes_with_what_it_needs_and_no_more() {
 }
 
 #[test]
-fn the_agent_runs_as_the_user_of_the_build() {
+fn the_agent_runs_as_the_builds_user() {
     let settings = Settings { agent_image: Some("registry/agent:1".into()), ..on() };
     let mut value = pod();
     value["spec"]["securityContext"] = json!({ "runAsUser": 1000 });

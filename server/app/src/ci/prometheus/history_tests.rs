@@ -49,7 +49,7 @@ async fn error(
 }
 
 #[tokio::test]
-async fn what_prometheus_will_not_do_is_reported_in_one_line() {
+async fn prometheus_errors_are_reported_in_one_line() {
     let response_text =
         |status: &'static str, body: &'static str| error(move |_| response(status, body), PATIENT, 1 << 20);
     let cases = [
@@ -91,7 +91,7 @@ async fn what_prometheus_will_not_do_is_reported_in_one_line() {
 }
 
 #[tokio::test]
-async fn series_of_builds_that_say_nothing_are_not_blamed_on_the_name_of_the_container() {
+async fn unusable_series_errors_name_the_actual_fault() {
     let response_text = |metric: serde_json::Value, value: &'static str| {
         let body = success(&json!([{"metric": metric, "values": [[1_800_000_060, value]]}]));
         error(move |_| body.clone(), PATIENT, 1 << 20)
@@ -110,7 +110,7 @@ async fn series_of_builds_that_say_nothing_are_not_blamed_on_the_name_of_the_con
 }
 
 #[tokio::test]
-async fn https_to_a_port_of_plain_text_names_the_slip() {
+async fn https_to_a_plaintext_port_is_explained() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
     TaskTracker::new().spawn(async move {
@@ -124,7 +124,7 @@ async fn https_to_a_port_of_plain_text_names_the_slip() {
 }
 
 #[tokio::test]
-async fn a_window_that_is_too_much_is_asked_about_in_parts_and_nothing_is_missed() {
+async fn oversized_windows_are_split_without_gaps() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&asked);
     // up to 10 minutes of memory are enough for this Prometheus

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_silent_answer_ends_with_unavailable_when_calls_are_cut() {
+    async fn an_idle_answer_ends_as_unavailable() {
         let calls = Calls::default();
         let cutting = async {
             assert_eq!(calls.running(), 1);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_runs_until_the_last_piece_of_its_answer_is_asked_for() {
+    async fn a_call_runs_until_its_final_frame() {
         let (calls, bytes) = (Calls::default(), 100_000);
         let body = Body::new("x".repeat(bytes));
         let mut body = std::pin::pin!(call_body(&calls, (calls.begin(), None, (None, None)), body));

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_is_refused_is_counted_by_its_code() {
+    async fn refused_calls_are_counted_by_code() {
         let crowd = async |_: http::Request<Body>| {
             Ok(Status::from(Refusal::Crowded { what: "watchers", most: 5 }).into_http())
         };
@@ -243,8 +243,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_caller_has_so_many_calls_at_once_until_their_answers_are_gone_and_those_that_last_are_streams()
-    {
+    async fn calls_and_streams_per_caller_are_limited() {
         let one = OneStream::new(Role::Caller);
         let finish = Arc::new(Notify::new());
         let message = Arc::clone(&finish);
@@ -290,7 +289,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_is_counted_until_its_answer_is_gone_and_carries_who_calls() {
+    async fn a_call_is_counted_and_carries_its_caller() {
         let gate = Arc::new(gate(service_fn(async |request: http::Request<Body>| {
             let caller = request.extensions().get::<Caller>();
             assert_eq!(caller.map(|caller| &**caller), Some(&Identity::anyone()));

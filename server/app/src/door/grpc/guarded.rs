@@ -153,12 +153,12 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_call_that_no_guard_has_looked_at_comes_from_an_unknown_caller() {
+    fn an_unguarded_call_has_an_unknown_caller() {
         assert_eq!(*caller(&Request::new(())), Identity::unknown());
     }
 
     #[test]
-    fn who_does_not_say_who_he_is_opens_watches_and_closes_no_tickets() {
+    fn anonymous_callers_cannot_use_tickets() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("access.toml");
         std::fs::write(&path, "[anonymous]\nroles = [\"caller\", \"reader\"]\n").unwrap();

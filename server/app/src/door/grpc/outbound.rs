@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_reads_nothing_is_let_go_and_still_learns_why() {
+    async fn a_slow_reader_is_disconnected_with_a_reason() {
         let (outbound, answers) = outbound();
         for n in 0..QUEUE {
             outbound.send(n).await.unwrap();

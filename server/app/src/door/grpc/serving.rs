@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn streams_of_agents_run_on_their_own_threads_and_questions_beside_them_do_not() {
+    async fn only_agent_streams_run_on_agent_threads() {
         let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = tcp.local_addr().unwrap();
         let (stopping, metrics, threads) =

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_cannot_be_read_is_the_fault_of_its_sender_and_the_field_is_named() {
+    fn undecodable_messages_blame_the_senders_field() {
         let blamed = |status: &Status| {
             let mut headers = HeaderMap::new();
             status.add_header(&mut headers).unwrap();

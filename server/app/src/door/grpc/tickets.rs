@@ -72,7 +72,7 @@ mod tests {
     };
 
     #[tokio::test]
-    async fn a_watcher_has_one_of_its_callers_places_and_ends_when_access_changes_for_him() {
+    async fn ticket_watches_are_limited_and_end_on_change() {
         let metrics = Arc::new(Metrics::new());
         let pools = PoolRegistry::open(None, Arc::clone(&metrics)).unwrap();
         let (registry, keeper) = TicketRegistry::new(Store::memory(), pools.clone(), metrics, Clock);

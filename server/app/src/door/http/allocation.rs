@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_have_the_same_text_only_if_they_have_the_same_answer() {
+    fn request_texts_match_only_for_equal_answers() {
         let text = |query: &str, project: Option<&'static str>, stack: Option<&'static str>| {
             let mut headers = HeaderMap::new();
             stack.map(|value| headers.insert(STACK_HEADER, value.parse().unwrap()));

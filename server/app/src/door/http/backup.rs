@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_takes_nothing_keeps_no_other_from_a_backup_for_long() {
+    async fn a_stalled_backup_client_does_not_block_others() {
         let dir = tempfile::tempdir().unwrap();
         let settings = StoreSettings { dir: dir.path().join("data"), cache_bytes: 1 << 20 };
         let (store, metrics) = (Store::open(&settings).unwrap(), Arc::new(Metrics::new()));
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_backup_that_takes_the_last_memory_ends_with_its_reason_and_the_server_goes_on() {
+    async fn a_backup_short_of_memory_ends_with_reason() {
         let (_root, memory) = crate::runtime::answer_memory::tests::kernel(1);
         assert!(memory.take(BACKUP, BACKUP_MEMORY).is_err(), "none is begun");
         let (store, metrics) = (Store::memory(), Arc::new(Metrics::new()));
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_calls_from_this_machine_is_here_whatever_address_the_listener_has() {
+    fn only_local_peers_count_as_this_machine() {
         let here = |peer: &str, local: Option<&str>| {
             is_this_machine(peer.parse().unwrap(), local.map(|local| local.parse().unwrap()))
         };
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn another_machine_gets_a_backup_only_where_the_operator_allows_it_and_never_through_a_proxy() {
+    fn remote_backups_need_permission_and_no_proxy() {
         let (peer, local) = ("10.0.0.6".parse().unwrap(), Some("10.0.0.5".parse().unwrap()));
         let request = |header: (&str, &str)| {
             let request = axum::http::Request::builder().uri("/").header("host", "plimsoll.example");
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_names_another_machine_or_comes_for_one_is_not_of_this_one() {
+    fn forwarded_or_foreign_host_requests_are_not_local() {
         let local = Some("10.0.0.5".parse().unwrap());
         let is_own = |uri: &str, headers: &[(&str, &str)]| {
             let empty = axum::http::Request::builder().uri(uri);

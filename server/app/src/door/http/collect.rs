@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_does_not_come_to_its_end_is_given_up() {
+    async fn an_unfinished_body_times_out() {
         let endless = Body::from_stream(tokio_stream::pending::<Result<Vec<u8>, std::io::Error>>());
         let (status, fault) = read(endless, HookEvent::Job).await.unwrap_err();
         assert_eq!((status, fault.field.as_str()), (StatusCode::REQUEST_TIMEOUT, "body"));

@@ -120,7 +120,7 @@ mod tests {
     use crate::{access::identity::hash, door::BACKUP_PATH, runtime::metrics::Metrics};
 
     #[test]
-    fn what_holds_all_projects_is_for_callers_of_all_projects() {
+    fn all_project_data_requires_all_project_access() {
         let dir = tempfile::tempdir().unwrap();
         let token = |name: &str, projects: &str| {
             let sha256 = hash(name);

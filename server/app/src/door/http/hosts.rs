@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_page_with_a_name_that_resolves_to_this_machine_gets_no_answer() {
+    async fn rebound_host_names_are_refused() {
         let own = ["plimsoll.example".to_owned(), "plimsoll".to_owned()];
         let answer = async |uri: &str, hosts: &[&str]| {
             let request = Request::builder().method("POST").uri(uri);

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_with_damage_is_ready_and_says_so() {
+    fn a_server_with_damage_is_ready_with_notes() {
         let full = StoreMode::ReadOnly { reason: "full".to_owned() };
         let damage = vec!["2 damaged places found".to_owned()];
         let table = [

@@ -247,7 +247,7 @@ async fn http_1_is_refused_readably_while_it_sends() {
 }
 
 #[tokio::test]
-async fn a_connection_ends_with_the_certificate_of_its_client() {
+async fn a_connection_ends_when_the_client_certificate_expires() {
     let server = server(|_request| std::future::ready(Ok(Response::new(String::new()))));
     let is_ended = async |last| {
         let (mut client, stream, peer) = connected(BEGIN).await;

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_a_form_become_a_question_and_unknown_ones_are_named() {
+    fn form_fields_become_a_filter_unknown_are_refused() {
         let asked = query("outcome=FAILED&cause=OOM&order=WASTE&package=a%2Fb");
         let asked = question(&asked, &ReaderChoice::default(), 50).unwrap();
         let filter = asked.filter.clone().unwrap();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_canceled_is_an_outcome_of_its_own() {
+    fn canceled_is_an_outcome_of_its_own() {
         let canceled = filter(&query("outcome=canceled"), &ReaderChoice::default()).unwrap();
         assert_eq!((canceled.outcome(), canceled.cause()), (Outcome::Failed, Cause::Canceled));
         assert!(filter(&query("outcome=canceled&cause=OOM"), &ReaderChoice::default()).is_err());

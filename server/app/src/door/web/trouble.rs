@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_may_see_only_some_projects_is_led_to_them() {
+    async fn a_project_refusal_links_the_allowed_projects() {
         let projects = vec!["group/a&b".to_owned()];
         let error = PageError::new(StatusCode::FORBIDDEN, "names no project");
         let answer = PageError { allowed_projects: projects, ..error }.into_response();
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_in_a_question_are_distinguished_from_failures_of_the_server() {
+    fn client_faults_and_server_failures_differ_in_status() {
         let of = |refusal: Refusal| {
             let error = PageError::from(refusal);
             (error.status.as_u16(), error.text)

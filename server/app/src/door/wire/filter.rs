@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_this_server_does_not_know_are_named() {
+    fn unknown_enum_values_are_refused_by_field() {
         assert_eq!(field(pb::Filter { outcome: 99, ..pb::Filter::default() }), "filter.outcome");
         assert_eq!(field(pb::Filter { cause: 99, ..pb::Filter::default() }), "filter.cause");
         let asked = pb::GetStatsRequest { group_by: 99, ..Default::default() };
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_by_label_names_the_label_and_no_other_does() {
+    fn group_by_label_requires_a_label_name() {
         let by = |by: GroupBy, label: &str| {
             question(pb::GetStatsRequest {
                 group_by: by.into(),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cause_of_the_wire_can_be_asked_for() {
+    fn every_cause_can_be_filtered_by() {
         for number in 1..=16 {
             let asked = filter(Some(pb::Filter { cause: number, ..pb::Filter::default() })).unwrap();
             assert!(asked.cause.is_some(), "{number}");

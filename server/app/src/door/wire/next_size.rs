@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_which_only_the_default_is_known_are_left_out() {
+    fn sizes_known_only_by_default_are_omitted() {
         let value = |quantity: &Option<pb::Quantity>| quantity.as_ref().map(|quantity| quantity.value);
         let blind = after(None, "OOMKilled");
         assert!(value(&blind.memory_limit_bytes).is_some(), "it is the answer: {blind:?}");

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_cover_everything_once_also_if_one_was_removed_meanwhile() {
+    fn pages_cover_all_attempts_once_despite_removals() {
         let request = pb::ListAttemptsRequest { page_size: 10, ..Default::default() };
         let pages = pages(&attempts(25), request, |page, chosen| {
             let found = chosen.cursors.iter().filter(|place| place.attempt.as_str() != "4");
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_long_summaries_ends_before_it_is_too_large_for_a_client() {
+    fn pages_stay_below_the_answer_size_limit() {
         let long = |id: &AttemptId| {
             let mut summary = summary(id.as_str(), "zlib", "1", 10);
             summary.key.variants = "v".repeat(limits::VARIANTS_BYTES);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_of_another_query_is_refused_with_the_way_out() {
+    fn page_tokens_of_other_queries_are_refused() {
         let filter = |package: &str, labels: &[(&str, &str)]| {
             let labels: HashMap<String, String> =
                 labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_size_or_order_that_makes_no_sense_is_named() {
+    fn invalid_page_parameters_are_refused_by_field() {
         let asked = |page_token: &str, page_size, order| {
             PageRequest::read(&pb::ListAttemptsRequest {
                 page_token: page_token.into(),

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_question_that_makes_no_sense_is_refused_by_its_field() {
+    fn invalid_recommend_requests_are_refused_by_field() {
         let refused = |wire| question(wire).map(drop).unwrap_err().field;
         let asked = pb::RecommendRequest::default;
         for (wire, field) in [

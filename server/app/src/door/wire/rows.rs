@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_series_keeps_its_peaks_its_means_and_its_end() {
+    fn downsampling_keeps_peaks_means_and_the_end() {
         let mut rows = rows(4, 9);
         rows.add(sample(10, 1_000_000));
         rows.add(sample(11, 11));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_rows_as_may_be_asked_for_fit_into_an_answer() {
+    fn the_maximum_number_of_rows_fits_an_answer() {
         let most = Some(u64::MAX);
         let widest = pb::Sample {
             elapsed_ms: u64::MAX,

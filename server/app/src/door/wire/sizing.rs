@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_nothing_or_of_more_than_there_is_is_named() {
+    fn invalid_memory_limits_are_refused() {
         let limit = |bytes| {
             ask(pb::PredictRequest { key: Some(named("zlib")), memory_limit_bytes: bytes })
                 .map(|(_, limit)| limit)

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_of_runs_is_checked_run_by_run() {
+    fn retried_jobs_are_validated_one_by_one() {
         let run = |id: &str| pb::RetriedJob { id: id.into(), name: "build".into(), ..Default::default() };
         let asked = |list: Vec<pb::RetriedJob>| {
             question(pb::ShouldRetryRequest {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_may_hold_any_bytes_but_not_too_many() {
+    fn a_log_tail_may_hold_any_bounded_bytes() {
         let wire = |log_tail| pb::ShouldRetryRequest { attempt: "a".into(), log_tail, ..Default::default() };
         assert_eq!(question(wire(vec![0xff, b'x'])).unwrap().log_tail, "\u{fffd}x");
         assert_eq!(question(wire(vec![0; limits::LOG_TAIL_BYTES + 1])).unwrap_err().field, "log_tail");

@@ -82,7 +82,7 @@ mod tests {
     use crate::runtime::answer_memory::tests::kernel;
 
     #[tokio::test]
-    async fn a_question_that_needs_more_memory_than_is_left_is_refused_and_the_next_one_answered() {
+    async fn queries_beyond_available_memory_are_refused() {
         let (_root, memory) = kernel(100);
         let counting = QuestionSlots::new(memory);
         let refused = counting.run(Bytes(101 << 20), || ()).await;
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_for_a_caller_that_has_gone_keeps_its_place_and_one_question_too_many_is_refused() {
+    async fn abandoned_queries_hold_slots_and_excess_is_refused() {
         let counting = QuestionSlots::new(AnswerMemory::below("/nowhere".into()));
         let (go, wait) = mpsc::channel::<()>();
         let (counts, tasks) = (counting.clone(), TaskTracker::new());

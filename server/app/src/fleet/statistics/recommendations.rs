@@ -140,7 +140,7 @@ mod tests {
     use crate::{door::fixture::read_api, fleet::statistics::counting::PROPOSALS_AT_ONCE};
 
     #[tokio::test]
-    async fn one_question_about_proposals_too_many_is_refused_and_the_places_come_back() {
+    async fn excess_recommend_requests_are_refused_and_slots_released() {
         let api = read_api(&Store::memory()).await;
         let caller = Identity::anyone();
         let question = || RecommendQuestion {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_the_known_part_of_the_question_and_ends_no_later_than_now() {
+    fn the_window_ends_now_and_spans_known_data() {
         let window = |from: Option<u64>, to: Option<u64>, first: Option<u64>| {
             let days = |days: Option<u64>| days.map(|days| days * DAY.0);
             let filter = Filter { from_unix_ms: days(from), to_unix_ms: days(to), ..Filter::default() };

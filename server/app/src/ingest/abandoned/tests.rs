@@ -14,7 +14,7 @@ async fn swept_after(worker: &mut Worker, time: Duration) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_attempt_is_closed_for_the_silence_of_a_store_that_takes_nothing() {
+async fn store_failures_do_not_close_silent_attempts() {
     let Store::Memory(memory) = Store::memory() else { panic!("in memory") };
     let (mut worker, _stream) = held(&Store::Memory(memory.clone()), &StreamHandle::new());
     let minute = Duration::from_mins(1);
@@ -26,7 +26,7 @@ async fn no_attempt_is_closed_for_the_silence_of_a_store_that_takes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_trusted_and_was_never_fed_goes_after_an_hour_and_leaves_nothing() {
+async fn empty_untrusted_attempts_are_deleted_after_an_hour() {
     let store = Store::memory();
     let (_ingest, mut worker) = fixture::ingest(&store, 10);
     worker.parts.abandon_after = Duration::from_hours(24);
@@ -50,7 +50,7 @@ async fn what_is_not_trusted_and_was_never_fed_goes_after_an_hour_and_leaves_not
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_agent_holds_the_place_of_its_ticket_for_minutes_and_its_attempt_for_longer() {
+async fn a_silent_agents_ticket_slot_is_freed_first() {
     let store = Store::memory();
     let id = TicketId::parse("t").unwrap();
     let ticket = Ticket {
@@ -84,7 +84,7 @@ async fn a_silent_agent_holds_the_place_of_its_ticket_for_minutes_and_its_attemp
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_agent_without_a_ticket_makes_its_pool_no_busier_until_it_sends_again() {
+async fn silent_unticketed_agents_occupy_no_pool_slot() {
     let (_ingest, mut worker) = fixture::ingest(&Store::memory(), 10);
     let mut attempt = fixture::attempt("a");
     attempt.opening.pool = "big".to_owned();

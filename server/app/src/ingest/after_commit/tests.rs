@@ -36,7 +36,7 @@ async fn append(
 }
 
 #[tokio::test]
-async fn what_comes_while_a_round_is_on_its_way_is_checked_against_it_and_acknowledged_after_it() {
+async fn samples_during_a_commit_are_acknowledged_after_it() {
     let memory = MemoryStore::default();
     let (mut worker, id, stream) = held(&memory);
     let mut first = append(&mut worker, &stream, 1..=5).await;
@@ -56,7 +56,7 @@ async fn what_comes_while_a_round_is_on_its_way_is_checked_against_it_and_acknow
 }
 
 #[tokio::test]
-async fn what_was_staged_upon_a_round_fails_with_it_and_leaves_no_hole() {
+async fn samples_staged_on_a_failed_commit_also_fail() {
     let memory = MemoryStore::default();
     let (mut worker, id, stream) = held(&memory);
     memory.refuse_commits("the disk is full");
@@ -76,7 +76,7 @@ async fn what_was_staged_upon_a_round_fails_with_it_and_leaves_no_hole() {
 }
 
 #[tokio::test]
-async fn a_roll_and_a_stream_that_leaves_count_although_a_round_is_on_its_way() {
+async fn compaction_and_leaving_count_during_a_commit() {
     let (mut worker, id, stream) = held(&MemoryStore::default());
     worker.sessions.get_mut(&id).unwrap().loose = 900;
     let _answer = append(&mut worker, &stream, 1..=5).await;
@@ -91,7 +91,7 @@ async fn a_roll_and_a_stream_that_leaves_count_although_a_round_is_on_its_way() 
 }
 
 #[tokio::test]
-async fn no_more_attempts_open_than_may_wherever_they_are_on_their_way_to_the_disk() {
+async fn the_open_limit_includes_attempts_not_yet_committed() {
     let (mut worker, _id, stream) = held(&MemoryStore::default());
     let most = worker.parts.open_attempts;
     let mut answers = Vec::new();
@@ -117,7 +117,7 @@ async fn no_more_attempts_open_than_may_wherever_they_are_on_their_way_to_the_di
 }
 
 #[tokio::test]
-async fn a_verdict_waits_for_others_on_the_same_attempt_alone_and_the_first_of_them_counts() {
+async fn the_first_verdict_on_an_attempt_counts() {
     let (mut worker, _id, stream) = held(&MemoryStore::default());
     let record = |id: &str, reason: &str| {
         let (answer, answered) = oneshot::channel();

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded_and_the_first_report_of_a_reporter_counts() {
+    fn early_reports_are_bounded_and_the_first_counts() {
         let mut early_reports = EarlyReports::default();
         for n in 0..MAX_EARLY_REPORTS + 5 {
             early_reports.keep_first(id(n), &test_report("a", JobStatus::Failed).into());
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_reports_on_an_attempt_the_first_one_of_a_permitted_reporter_counts() {
+    fn the_first_permitted_early_report_counts() {
         let limited = |name: &str| Reporter::of(name, vec![format!("{name}/*")]);
         let mut early_reports = EarlyReports::default();
         early_reports.keep_first(id(7), &reported_by(limited("a"), JobStatus::Succeeded));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_of_others_do_not_evict_those_of_a_project_on_its_own_jobs() {
+    fn early_reports_of_others_are_not_evicted() {
         let limited = |name: &str| Reporter::of(name, vec![format!("{name}/*")]);
         let mut early_reports = EarlyReports::default();
         for n in 0..100 {

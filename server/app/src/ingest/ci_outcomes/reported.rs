@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_settles_outcome_and_cause_and_makes_up_no_exit() {
+    fn a_report_sets_outcome_and_cause_without_exit() {
         let outcome = |end, reason| {
             let changed = with_report(&lost(), &reported(end, reason)).unwrap();
             (changed.outcome, changed.cause, changed.exit)
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_build_that_found_its_work_done_changes_no_predictions_seen_or_not() {
+    fn unneeded_builds_do_not_affect_predictions() {
         let reported = ReportedOutcome { unneeded: true, ..reported(JobStatus::Succeeded, "") };
         let seen = test_summary("a", "zlib", "1", 100);
         assert_eq!((seen.outcome, seen.counts_for_memory()), (Outcome::Succeeded, true));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_that_a_verdict_found_counts_before_the_reason() {
+    fn a_verdicts_cause_overrides_the_reported_reason() {
         let reported = ReportedOutcome {
             cause: Some(Cause::Oom),
             ..reported(JobStatus::Failed, "runner_system_failure")

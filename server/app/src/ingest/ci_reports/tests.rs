@@ -33,7 +33,7 @@ async fn with_lost(ids: impl Iterator<Item = String>) -> (MemoryStore, Store) {
 }
 
 #[tokio::test]
-async fn a_canceled_pipeline_costs_one_commit_and_each_word_is_answered_when_it_is_on_disk() {
+async fn reports_share_a_commit_and_are_answered_durably() {
     let (memory, store) = with_lost((0..100).map(|n| n.to_string())).await;
     let (_ingest, mut worker) = fixture::ingest(&store, 10);
     let before = store.status().commits;
@@ -59,7 +59,7 @@ async fn a_canceled_pipeline_costs_one_commit_and_each_word_is_answered_when_it_
 }
 
 #[tokio::test]
-async fn a_report_on_an_attempt_with_a_damaged_summary_is_not_repeated_for_ever() {
+async fn a_damaged_summarys_report_counts_as_known() {
     let (_memory, store) = with_lost(["a".to_owned()].into_iter()).await;
     fixture::damage_summary(&store, &fixture::attempt("a").id).await;
     let (_ingest, mut worker) = fixture::ingest(&store, 10);
@@ -69,7 +69,7 @@ async fn a_report_on_an_attempt_with_a_damaged_summary_is_not_repeated_for_ever(
 }
 
 #[tokio::test]
-async fn of_two_reports_on_one_attempt_the_first_counts() {
+async fn the_first_of_two_reports_counts() {
     let (_memory, store) = with_lost(["a".to_owned()].into_iter()).await;
     let (_ingest, mut worker) = fixture::ingest(&store, 10);
     let [(first, of_first), (second, of_second)] =
@@ -81,7 +81,7 @@ async fn of_two_reports_on_one_attempt_the_first_counts() {
 }
 
 #[tokio::test]
-async fn the_report_on_an_open_attempt_outlasts_those_on_any_number_of_unmeasured_jobs() {
+async fn an_open_attempts_report_outlasts_unmeasured_ones() {
     let (store, stream) = (Store::memory(), StreamHandle::new());
     let (mut worker, _new) = held(&store, &stream);
     let mut preempted = word("a", JobStatus::Failed).0;
@@ -98,7 +98,7 @@ async fn the_report_on_an_open_attempt_outlasts_those_on_any_number_of_unmeasure
 }
 
 #[tokio::test]
-async fn an_end_without_an_exit_status_is_not_lost_and_the_report_on_the_job_says_how_it_ended() {
+async fn reports_settle_attempts_that_ended_without_exit_status() {
     for (ended, outcome) in [(true, Outcome::Ended), (false, Outcome::Lost)] {
         let (store, stream) = (Store::memory(), StreamHandle::new());
         let (mut worker, _new) = held(&store, &stream);
@@ -114,7 +114,7 @@ async fn an_end_without_an_exit_status_is_not_lost_and_the_report_on_the_job_say
 }
 
 #[tokio::test]
-async fn a_word_of_another_project_settles_nothing_and_waits_only_while_the_id_may_change_hands() {
+async fn reports_of_another_project_settle_nothing() {
     let (_memory, store) = with_lost(["a".to_owned()].into_iter()).await;
     let mut batch = Batch::default();
     let lost = Summary { outcome: Outcome::Lost, exit: None, ..test_summary("own", "zlib", "1", 10) };
@@ -141,7 +141,7 @@ async fn a_word_of_another_project_settles_nothing_and_waits_only_while_the_id_m
 }
 
 #[tokio::test]
-async fn a_report_on_a_job_reaches_its_own_attempt_when_another_project_took_its_id() {
+async fn reports_reach_their_projects_attempt_under_reused_ids() {
     let store = Store::Memory(MemoryStore::default());
     let (_ingest, mut worker) = fixture::ingest(&store, 10);
     let mut ended = Batch::default();
@@ -163,7 +163,7 @@ async fn a_report_on_a_job_reaches_its_own_attempt_when_another_project_took_its
 }
 
 #[tokio::test]
-async fn a_report_on_a_job_with_several_runs_reaches_the_newest() {
+async fn a_report_reaches_the_newest_run() {
     let lost =
         |ids: &[&str]| with_lost(ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>().into_iter());
     let (_memory, store) = lost(&["h:7", "h:7.2", "h:7.3"]).await;

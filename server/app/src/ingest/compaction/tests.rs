@@ -35,7 +35,7 @@ async fn append(store: &Store, id: &AttemptId, first: u64, last: u64) {
 }
 
 #[tokio::test]
-async fn requests_go_on_while_a_long_attempt_is_rolled_and_no_sample_is_lost() {
+async fn appends_continue_during_compaction_without_loss() {
     let memory = MemoryStore::default();
     let (mut worker, id) = with_loose(&memory, COMPACT_AFTER).await;
     worker.compactions.compact_long(&mut worker.sessions, slice::from_ref(&id));
@@ -67,7 +67,7 @@ async fn an_attempt_ends_after_its_roll() {
 }
 
 #[tokio::test]
-async fn only_the_answers_of_an_attempt_far_behind_wait_for_its_roll_also_for_one_that_fails() {
+async fn answers_wait_only_for_overdue_compaction() {
     let memory = MemoryStore::default();
     let (mut worker, id) = with_loose(&memory, MAX_FRAGMENT_SAMPLES).await;
     memory.refuse_commits("the disk is full");

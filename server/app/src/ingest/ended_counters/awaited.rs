@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_waits_for_its_word_for_an_hour_and_leaves_once() {
+    fn an_outcome_is_awaited_for_an_hour() {
         let (mut awaited, now) = (AwaitedOutcomes::default(), Instant::now());
         for n in 0..3 {
             assert!(AwaitedOutcomes::is_awaited(&lost(n)));

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_retry_is_counted_once_also_if_that_is_known_late_and_the_oldest_make_room() {
+    fn a_retry_counts_once_and_memory_is_bounded() {
         let (mut counted, metrics) = (CountedAttempts::default(), Metrics::new());
         let summary = |n: usize| test_summary(&n.to_string(), "zlib", "1", 10);
         let retries = |n: usize| [summary(n).attempt];

@@ -24,7 +24,7 @@ fn limit(pods: &JobPods, attempt: &str, project: &str) -> Option<u64> {
 }
 
 #[test]
-fn the_newest_pods_are_remembered_and_the_first_of_a_job_counts() {
+fn the_newest_pods_and_each_jobs_first_count() {
     let pods = JobPods::default();
     let mut forgotten = Vec::new();
     for job in 0..MAX_PODS + 3 {
@@ -43,7 +43,7 @@ fn the_newest_pods_are_remembered_and_the_first_of_a_job_counts() {
 }
 
 #[test]
-fn a_pod_is_that_of_its_own_gitlab_and_project_alone() {
+fn pods_match_only_their_gitlab_and_project() {
     let pods = JobPods::default();
     note(&pods, pod("7", 1));
     let knows = |attempt: &str, project: &str| limit(&pods, attempt, project).is_some();
@@ -52,7 +52,7 @@ fn a_pod_is_that_of_its_own_gitlab_and_project_alone() {
 }
 
 #[test]
-fn jobs_of_two_hosts_with_one_number_do_not_mix() {
+fn equal_job_ids_on_two_hosts_stay_separate() {
     let pods = JobPods::default();
     let of_host = |host: &str, mib| JobPod { host: host.into(), ..pod("7", mib) };
     note(&pods, of_host("gitlab.example", 1));
@@ -92,7 +92,7 @@ async fn on_disk(store: &Store) -> usize {
 }
 
 #[tokio::test]
-async fn a_start_knows_the_pods_of_some_days_and_older_ones_leave_the_disk() {
+async fn recent_pods_survive_a_restart_and_old_expire() {
     let store = Store::memory();
     let (ingest, mut worker) = fixture::ingest(&store, 10);
     for (job, mib) in [("1", 1), ("2", 1), ("2", 2)] {

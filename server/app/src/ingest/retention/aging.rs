@@ -172,7 +172,7 @@ mod tests {
     const YEAR_MS: u64 = 365 * 24 * HOUR_MS;
 
     #[test]
-    fn samples_become_fewer_and_then_go_and_a_row_of_those_without_an_end_stays() {
+    fn old_samples_are_thinned_then_removed() {
         let horizon = SampleWalk::default().horizon(&RETAIN, 100 * HOUR_MS);
         let fate = |owner| [99, 97, 89].map(|hour| horizon.fate(owner, hour * HOUR_MS));
         assert_eq!(
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_goes_from_the_oldest_on_and_at_once() {
+    fn excess_samples_are_removed_oldest_first() {
         let mut sample_walk = SampleWalk::default();
         for (hour, bytes) in [(100, 40), (99, 50), (95, 30), (94, 10)] {
             sample_walk.count(hour * HOUR_MS, bytes);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_goes_even_if_the_clock_was_set_back_by_a_year() {
+    fn excess_is_removed_despite_a_clock_set_back() {
         let (mut sample_walk, now) = (SampleWalk::default(), 100 * HOUR_MS);
         for hour in [0, 1, 2] {
             sample_walk.count(now + YEAR_MS + hour * HOUR_MS, 60);

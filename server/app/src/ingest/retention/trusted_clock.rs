@@ -68,7 +68,7 @@ mod tests {
     const YEAR_MS: u64 = 365 * DAY_MS;
 
     #[test]
-    fn a_clock_that_jumps_a_year_ahead_makes_nothing_older() {
+    fn a_forward_clock_jump_ages_nothing() {
         let (mut clock, begin) = (TrustedClock::default(), Instant::now());
         let unasked = || panic!("what ended last is asked for once");
         assert_eq!(clock.now(YEAR_MS, begin, || None), YEAR_MS);
@@ -78,12 +78,12 @@ mod tests {
     }
 
     #[test]
-    fn an_import_of_the_last_months_is_no_clock_that_is_wrong() {
+    fn months_old_imports_do_not_make_clocks_suspect() {
         assert_eq!([1, 24, 90 * 24, 365 * 24].map(is_suspect), [false, false, false, true]);
     }
 
     #[test]
-    fn a_clock_that_is_a_year_ahead_when_the_server_starts_is_believed_slowly() {
+    fn a_startup_clock_ahead_is_trusted_slowly() {
         let (mut clock, begin) = (TrustedClock::default(), Instant::now());
         let newest = || Some(YEAR_MS);
         assert_eq!(clock.now(2 * YEAR_MS, begin, newest), YEAR_MS + DAY_MS + HOUR_MS);

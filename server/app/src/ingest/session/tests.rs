@@ -51,7 +51,7 @@ fn a_repeated_number_is_not_taken_twice() {
 }
 
 #[test]
-fn a_missing_number_is_an_error_unless_declared_lost() {
+fn a_sequence_gap_is_refused_unless_declared_lost() {
     let mut session = Session::new(Arc::new(attempt("s")), last_message());
     let gap = accept(&mut session.clone(), batch(3, 1, 1)).unwrap_err();
     assert!(matches!(gap, Refusal::Gap { expected: 1, got: 2, .. }), "{gap:?}");
@@ -62,7 +62,7 @@ fn a_missing_number_is_an_error_unless_declared_lost() {
 }
 
 #[test]
-fn a_sample_out_of_order_costs_itself_and_its_number_counts_as_lost() {
+fn out_of_order_samples_are_skipped_as_lost() {
     let at = |times: &[u64]| -> Vec<Option<Sample>> {
         let sample = |ms: &u64| Some(Sample { elapsed: Millis(*ms), ..Sample::default() });
         times.iter().map(sample).collect()
@@ -89,7 +89,7 @@ fn a_sample_out_of_order_costs_itself_and_its_number_counts_as_lost() {
 }
 
 #[test]
-fn a_counter_that_goes_back_costs_itself_and_the_sample_is_kept() {
+fn a_decreasing_counter_is_skipped_alone() {
     let mut session = Session::new(Arc::new(attempt("s")), last_message());
     let mut counted = batch(1, 0, 2);
     let kills = |sample: &mut Option<Sample>, kills| sample.as_mut().unwrap().oom_kill = Some(kills);
@@ -102,7 +102,7 @@ fn a_counter_that_goes_back_costs_itself_and_the_sample_is_kept() {
 }
 
 #[test]
-fn a_wall_time_below_the_last_sample_costs_itself() {
+fn wall_times_below_the_last_sample_are_skipped() {
     let mut session = Session::new(Arc::new(attempt("s")), last_message());
     accept(&mut session, batch(1, 0, 5)).unwrap();
     let phase = Phase { name: "build".into(), wall: Millis(7000), ..Phase::default() };
@@ -130,7 +130,7 @@ fn an_end_needs_all_numbers() {
 }
 
 #[test]
-fn an_agent_is_silent_by_the_time_that_passes_whatever_the_clock_on_the_wall_says() {
+fn silence_is_measured_by_the_monotonic_clock() {
     let (hour, year_ms) = (Duration::from_hours(1), 365 * 24 * 3_600_000);
     let mut session = Session::new(Arc::new(attempt("s")), last_message());
     session.hand_to(&attempt("s"), &StreamHandle::new()).unwrap();

@@ -76,7 +76,7 @@ mod tests {
     use crate::ingest::fixture;
 
     #[tokio::test]
-    async fn each_of_many_open_attempts_goes_on_where_it_was() {
+    async fn many_open_attempts_resume_where_they_were() {
         let store = Store::memory();
         let numbers = 0..READ_AT_ONCE as u64 * 5;
         for n in numbers.clone() {

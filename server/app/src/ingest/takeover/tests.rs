@@ -98,7 +98,7 @@ fn of_job(samples: u64) -> (Vec<String>, u64) {
 }
 
 #[tokio::test]
-async fn a_jobs_own_agent_has_its_attempt_even_if_another_caller_opened_it_also_after_a_kill() {
+async fn a_jobs_own_agent_takes_over_its_attempt() {
     let memory = MemoryStore::default();
     let (mut worker, squatter) = with_squatter(&memory).await;
     let own = StreamHandle::new();
@@ -126,7 +126,7 @@ async fn a_jobs_own_agent_has_its_attempt_even_if_another_caller_opened_it_also_
 }
 
 #[tokio::test]
-async fn an_attempt_that_was_ended_before_the_job_began_is_unlearnt_with_its_verdicts() {
+async fn a_squatters_ended_attempt_is_removed_with_verdicts() {
     let memory = MemoryStore::default();
     let (mut worker, squatter) = with_squatter(&memory).await;
     finish(&mut worker, 5, &squatter).await.unwrap();
@@ -144,7 +144,7 @@ async fn an_attempt_that_was_ended_before_the_job_began_is_unlearnt_with_its_ver
 }
 
 #[tokio::test]
-async fn an_attempt_that_counts_does_not_go_for_one_that_may_not_count() {
+async fn an_untrusted_takeover_replaces_no_trusted_attempt() {
     for (taught, may_teach) in [(true, true), (true, false), (false, false), (false, true)] {
         let (mut worker, stream) = (started(&MemoryStore::default()).await, StreamHandle::new());
         let (mut before, mut own) = (squatted(), proven());
@@ -161,7 +161,7 @@ async fn an_attempt_that_counts_does_not_go_for_one_that_may_not_count() {
 }
 
 #[tokio::test]
-async fn of_two_agents_of_one_job_the_first_has_the_attempt() {
+async fn the_first_of_two_agents_keeps_the_attempt() {
     let (mut worker, first) = (started(&MemoryStore::default()).await, StreamHandle::new());
     open(&mut worker, proven(), &first).await.unwrap();
     append(&mut worker, samples(1..=2), &first).await.unwrap();
@@ -175,7 +175,7 @@ async fn of_two_agents_of_one_job_the_first_has_the_attempt() {
 }
 
 #[tokio::test]
-async fn a_disk_that_takes_nothing_leaves_all_as_it_was_and_the_next_time_it_goes() {
+async fn a_failed_takeover_changes_nothing_and_can_retry() {
     let memory = MemoryStore::default();
     let (mut worker, squatter) = with_squatter(&memory).await;
     memory.refuse_commits("the disk is full");
@@ -190,7 +190,7 @@ async fn a_disk_that_takes_nothing_leaves_all_as_it_was_and_the_next_time_it_goe
 }
 
 #[tokio::test]
-async fn what_is_gathered_with_the_jobs_opening_is_refused_and_not_half_kept() {
+async fn appends_after_a_takeover_are_refused() {
     let memory = MemoryStore::default();
     let (mut worker, squatter) = with_squatter(&memory).await;
     let own = StreamHandle::new();

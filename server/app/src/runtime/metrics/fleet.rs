@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn waste_is_what_was_not_used_and_all_that_a_failed_attempt_held() {
+    fn waste_is_unused_plus_all_of_failed_attempts() {
         let metrics = Metrics::new();
         metrics.ended(&hour("a"), false);
         let gib_hours = |counter: &super::super::AmountCounter| counter.get() / 3600.0 / Bytes::GIB.as_f64();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_that_a_verdict_changed_moves_the_gauges_of_its_package_back_to_what_they_were_without_it() {
+    fn a_changed_cause_corrects_the_package_gauges() {
         let (metrics, without) = (Metrics::new(), Metrics::new());
         let mut before = hour("a");
         before.opening.predicted = Some(PredictionSnapshot {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prediction_is_held_against_what_came_and_only_where_that_is_known() {
+    fn predictions_are_compared_with_known_outcomes() {
         let metrics = Metrics::new();
         let predicted = PredictionSnapshot {
             memory_request: Bytes(512 << 20),

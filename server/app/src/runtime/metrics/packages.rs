@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_wasteful_are_named_and_all_others_are_one_sum() {
+    fn the_most_wasteful_packages_are_listed_others_summed() {
         let packages = Packages::default();
         for n in 1..=25 {
             packages.add_at(&ended(&format!("p{n}"), n, 0), NOW);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_later_it_is_forgotten_and_what_is_older_was_never_known() {
+    fn package_waste_expires_after_a_day() {
         let packages = Packages::default();
         packages.add_at(&ended("old", 1, COUNTED_HOURS * HOUR_MS), NOW);
         assert_eq!(packages.top(NOW).len(), 1);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn names_beyond_the_bound_are_one_of_the_others() {
+    fn package_names_beyond_the_limit_count_as_other() {
         let packages = Packages::default();
         for n in 0..NAMES_AN_HOUR + 10 {
             packages.add_at(&ended(&format!("p{n}"), 1, 0), NOW);

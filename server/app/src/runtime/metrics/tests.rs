@@ -80,7 +80,7 @@ fn named(text: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn a_label_that_a_caller_chose_cannot_break_the_text() {
+fn label_values_are_escaped_in_the_metrics_text() {
     let metrics = Metrics::new();
     let evil = "a\"} 1\nplimsoll_fleet_retries_total 7\n\\<script>";
     let mut summary = test_summary("a", evil, "1", 100);
@@ -94,7 +94,7 @@ fn a_label_that_a_caller_chose_cannot_break_the_text() {
 }
 
 #[test]
-fn dashboard_rules_and_runbook_name_only_metrics_that_there_are() {
+fn deployed_files_reference_only_existing_metrics() {
     let text = all();
     let known = names(&text);
     for file in ["grafana/plimsoll.json", "prometheus/plimsoll.rules.yml", "prometheus/RUNBOOK.md"] {
@@ -141,7 +141,7 @@ fn list() -> String {
 }
 
 #[test]
-fn the_list_of_metrics_is_that_of_the_program() {
+fn the_metrics_list_matches_the_program() {
     let pinned = include_str!("../../../../../deploy/prometheus/METRICS.md");
     plimsoll_proto::fixtures::assert_pinned(&list(), pinned, "METRICS.md");
 }

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_stay_wrong_are_read_once_and_change_nothing() {
+    fn unchanged_invalid_files_are_read_only_once() {
         let (kept, reloads) = (ReloadedValue::new("numbers", Arc::new(1), 1), Family::default());
         let look = |asked: bool, file_stamps: u8, read: anyhow::Result<i32>| {
             let mut is_read = false;

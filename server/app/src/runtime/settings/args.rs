@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_option_arrives_as_the_setting_of_its_name() {
+    fn every_option_sets_the_setting_it_names() {
         let names: Vec<&str> = groups::all().map(|setting| setting.name).collect();
         let line =
             names.iter().flat_map(|name| [format!("--{}", name.replace('_', "-")), (*name).to_owned()]);

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_and_extras_are_read_as_they_are_written() {
+    fn cores_and_extra_variables_parse_as_written() {
         assert_eq!((cores("500m"), cores("16")), (Ok(Cores(0.5)), Ok(Cores(16.0))));
         for bad in ["", "m", "0", "-1", "NaN", "inf", "2 cores"] {
             assert!(cores(bad).is_err(), "{bad}");

@@ -25,7 +25,7 @@ fn the_stronger_source_wins() {
 }
 
 #[test]
-fn all_mistakes_are_reported_at_once_each_with_its_place() {
+fn all_mistakes_are_reported_together_with_places() {
     let file = "grpc_listen = \"nowhere\"\n\nunknown_thing = 1\nstore_cache = \"-5\"\n";
     let mistakes =
         load(Some(file), &[("PLIMSOLL_ABANDON_AFTER", "soon")], &["--http-listen", "7411"]).unwrap_err();
@@ -37,7 +37,7 @@ fn all_mistakes_are_reported_at_once_each_with_its_place() {
 }
 
 #[test]
-fn a_name_with_a_typo_is_answered_with_the_setting_that_was_meant_with_and_without_dots() {
+fn misspelled_settings_get_a_suggestion() {
     let texts = |file: &str| {
         let mistakes = load(Some(file), &[], &[]).unwrap_err();
         mistakes.into_iter().map(|mistake| mistake.text).collect::<Vec<_>>()
@@ -54,7 +54,7 @@ fn a_name_with_a_typo_is_answered_with_the_setting_that_was_meant_with_and_witho
 }
 
 #[test]
-fn a_cache_that_the_engine_cannot_work_with_is_refused_by_its_name() {
+fn an_unusable_store_cache_size_is_refused() {
     for size in ["1B", "1023KiB", "2TiB", "18446744073709551615"] {
         let mistakes = load(None, &[], &["--store-cache", size]).unwrap_err();
         let text = format!("{mistakes:?}");
@@ -73,7 +73,7 @@ fn what_is_printed_can_be_read_back() {
 }
 
 #[test]
-fn every_setting_in_force_is_shown_with_its_place_and_meaning() {
+fn every_effective_setting_has_place_and_meaning() {
     let config = load(Some("log = \"warn\"\n"), &[], &["--memory-cap", "64GiB"]).unwrap();
     let rows = config.in_force();
     let row = |name| rows.iter().find(|row| row.name == name).unwrap();
@@ -84,7 +84,7 @@ fn every_setting_in_force_is_shown_with_its_place_and_meaning() {
 }
 
 #[test]
-fn a_file_that_is_not_toml_is_named_with_its_line() {
+fn invalid_toml_is_reported_with_its_line() {
     let mistakes = load(Some("log = \"info\"\nwhat is this\n"), &[], &[]).unwrap_err();
     assert!(mistakes[0].place.ends_with("p.toml:2"), "{mistakes:?}");
 }
@@ -96,7 +96,7 @@ fn settings_that_contradict_each_other_are_mistakes() {
 }
 
 #[test]
-fn names_of_the_server_are_names_of_hosts_and_nothing_else() {
+fn http_hosts_accepts_only_host_names() {
     let hosts = |text: &str| load(None, &[("PLIMSOLL_HTTP_HOSTS", text)], &[]);
     let read = hosts("Plimsoll.Example., plimsoll,ci_1.svc,").unwrap().http_hosts;
     assert_eq!(read, ["plimsoll.example", "plimsoll", "ci_1.svc"]);
@@ -110,7 +110,7 @@ fn names_of_the_server_are_names_of_hosts_and_nothing_else() {
 }
 
 #[test]
-fn a_webhook_beside_a_file_of_access_needs_a_proof_of_who_asks() {
+fn admission_beside_an_access_file_requires_caller_proof() {
     let files = ["--admit-listen", "127.0.0.1:0", "--admit-cert-file", "c", "--admit-key-file", "k"];
     let mistakes = |more: &[&str]| load(None, &[], &[&files[..], more].concat()).err().unwrap_or_default();
     assert!(mistakes(&[]).is_empty());
@@ -124,7 +124,7 @@ fn a_webhook_beside_a_file_of_access_needs_a_proof_of_who_asks() {
 }
 
 #[test]
-fn a_setting_above_its_bound_is_reported_with_both_values() {
+fn settings_in_conflict_are_reported_with_both_values() {
     let notes = |args: &[&str]| {
         load(None, &[], args).unwrap_err().iter().map(ToString::to_string).collect::<Vec<_>>()
     };

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_written_in_the_largest_unit_that_divides_it_and_can_be_read_back() {
+    fn durations_use_the_largest_unit_and_round_trip() {
         for (seconds, text) in [
             (365 * 86_400, "365days"),
             (86_400, "1day"),

@@ -67,14 +67,14 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_certificate_is_read_in_either_form() {
+    fn certificate_ends_parse_in_both_time_formats() {
         for (year, day) in [(2020, 18_323), (2049, 28_915), (2050, 29_280), (2300, 120_590)] {
             assert_eq!(last_second(&certificate(year)), Some(day * 86_400 + 3_661), "{year}");
         }
     }
 
     #[test]
-    fn what_is_cut_or_changed_has_no_end_or_another_one_and_breaks_nothing() {
+    fn damaged_certificates_never_panic() {
         let whole = certificate(2049);
         for end in 0..whole.len() {
             let _read = last_second(&whole[..end]);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_certificate_is_over_behind_its_last_second_and_not_before() {
+    async fn a_certificate_expires_only_after_its_last_second() {
         Expiry::new(Clock.now_unix_ms() / 1000 - 1).over().await;
         let mut far = Expiry::new(Clock.now_unix_ms() / 1000 + 1_000_000);
         assert!(tokio::time::timeout(Duration::from_hours(2), far.over()).await.is_err());

@@ -15,7 +15,7 @@ impl Site {
 }
 
 #[tokio::test]
-async fn no_caller_closes_or_watches_the_ticket_of_another_one() {
+async fn callers_cannot_close_or_watch_others_tickets() {
     let site = Site::new();
     let named = |name: &str, projects: &[&str], roles: Roles| Identity {
         name: name.into(),
@@ -65,7 +65,7 @@ async fn no_caller_closes_or_watches_the_ticket_of_another_one() {
 }
 
 #[test]
-fn a_claim_is_what_the_key_the_pools_and_the_token_say() {
+fn a_claim_combines_key_pools_and_token() {
     let site = Site::new();
     let (tickets, _keeper) = site.tickets();
     let claims = site.claims(&tickets);
@@ -133,7 +133,7 @@ fn proven(project: &str, git_ref: &str, owner: &str) -> Identity {
 }
 
 #[tokio::test]
-async fn the_same_words_about_two_projects_are_two_questions() {
+async fn equal_questions_of_two_projects_are_distinct() {
     let site = Site::new();
     site.run(&[], async |tickets: &TicketRegistry| {
         let claims = site.claims(tickets);
@@ -153,7 +153,7 @@ async fn the_same_words_about_two_projects_are_two_questions() {
 }
 
 #[test]
-fn callers_with_long_names_that_begin_alike_are_distinguished() {
+fn long_caller_names_with_equal_prefixes_stay_distinct() {
     let named =
         |name: String| Identity { name: name.into(), ..Identity::clone(&Identity::anyone()) }.stored_name();
     let pod = |pod: &str| {
@@ -169,7 +169,7 @@ fn callers_with_long_names_that_begin_alike_are_distinguished() {
 }
 
 #[test]
-fn only_a_rule_puts_a_ticket_into_a_pool_of_rules_and_it_looks_at_what_is_proven() {
+fn restricted_pools_need_a_rule_on_proven_facts() {
     let site = Site::new();
     let (tickets, _keeper) = site.tickets();
     let claims = site.claims(&tickets);
@@ -206,7 +206,7 @@ fn only_a_rule_puts_a_ticket_into_a_pool_of_rules_and_it_looks_at_what_is_proven
 }
 
 #[tokio::test]
-async fn no_secret_in_a_question_is_kept_or_shown() {
+async fn secrets_in_questions_are_masked() {
     let site = Site::new();
     let (tickets, _keeper) = site.tickets();
     let token = "glpat-aB3dE6gH9jK2mN5pQ8sT";
@@ -235,7 +235,7 @@ fn of_job(project: &str, job: &str) -> Identity {
 }
 
 #[tokio::test]
-async fn a_job_gets_the_ticket_with_its_id_and_the_place_of_another_callers_ticket_goes_back() {
+async fn a_job_takes_over_its_squatted_ticket() {
     let site = Site::new();
     site.run(&[], async |tickets: &TicketRegistry| {
         let claims = site.claims(tickets);

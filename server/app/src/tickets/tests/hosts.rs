@@ -25,7 +25,7 @@ async fn is_ready(tickets: &TicketRegistry, number: u64) -> bool {
 }
 
 #[tokio::test]
-async fn a_ticket_gets_a_host_that_answers_and_no_other_ticket_does_also_after_a_restart() {
+async fn a_ticket_gets_a_responding_host_exclusively() {
     let there = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = there.local_addr().unwrap().port();
     // nothing listens on the port of the other address
@@ -159,7 +159,7 @@ impl Yard {
 }
 
 #[test]
-fn no_more_hosts_are_out_than_may_be_at_once_also_if_one_was_kept_for_a_ticket_out_of_turn() {
+fn kept_hosts_count_against_the_at_once_limit() {
     let mut yard = Yard::new("hosts = [\"a\", \"b\", \"c\"]\nat_once = 2\nreuse_opportunity_time = 3600\n");
     yard.open("1", "s");
     yard.open("2", "");
@@ -180,7 +180,7 @@ fn no_more_hosts_are_out_than_may_be_at_once_also_if_one_was_kept_for_a_ticket_o
 }
 
 #[test]
-fn a_host_is_not_kept_for_another_project_that_names_the_same_sandbox() {
+fn a_kept_host_is_not_shared_across_projects() {
     let mut yard = Yard::new("hosts = [\"a\"]\nreuse_opportunity_time = 60\n");
     yard.open_of("p", "1", "s");
     yard.check(|_| true);
@@ -194,7 +194,7 @@ fn a_host_is_not_kept_for_another_project_that_names_the_same_sandbox() {
 }
 
 #[test]
-fn a_removed_host_stays_out_until_its_ticket_closes_and_an_added_one_is_given_at_once() {
+fn host_list_changes_apply_without_revoking_hosts() {
     let mut yard = Yard::new("hosts = [\"a\", \"b\"]\n");
     for name in ["1", "2", "3"] {
         yard.open(name, "");

@@ -23,7 +23,7 @@ async fn status(tickets: &TicketRegistry, number: u64, caller: &Identity) -> &'s
 }
 
 #[tokio::test]
-async fn a_number_is_given_out_once_and_what_had_it_is_known_to_be_gone_after_a_restart() {
+async fn a_ticket_number_is_never_reused() {
     let site = Site::new();
     let anyone = Identity::anyone();
     site.run(&[], async |tickets: &TicketRegistry| {
@@ -63,7 +63,7 @@ async fn a_number_is_given_out_once_and_what_had_it_is_known_to_be_gone_after_a_
 }
 
 #[tokio::test]
-async fn a_number_of_another_caller_is_that_of_no_ticket() {
+async fn other_callers_numbers_are_unknown() {
     let site = Site::new();
     let named = |name: &str| Identity {
         name: name.into(),
@@ -86,7 +86,7 @@ async fn a_number_of_another_caller_is_that_of_no_ticket() {
 }
 
 #[tokio::test]
-async fn the_sandbox_names_owner_and_project_and_what_no_pool_takes_is_a_ticket_that_has_ended() {
+async fn a_sandbox_names_owner_and_project() {
     let site = Site::new();
     let anyone = Identity::anyone();
     site.run(&[], async |registry: &TicketRegistry| {

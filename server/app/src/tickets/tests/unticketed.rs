@@ -9,7 +9,7 @@ fn beside(name: &str, pool: &str) -> Attempt {
 }
 
 #[tokio::test]
-async fn a_ticket_that_ended_before_a_restart_is_reported_as_one_that_may_have_ended() {
+async fn a_pre_restart_ticket_may_have_ended() {
     let site = Site::new();
     let caller = Identity::anyone();
     site.run(&[], async |tickets: &TicketRegistry| {
@@ -31,7 +31,7 @@ async fn a_ticket_that_ended_before_a_restart_is_reported_as_one_that_may_have_e
 }
 
 #[tokio::test]
-async fn attempts_that_are_not_trusted_hold_up_no_ticket_but_one_for_each_proven_job() {
+async fn untrusted_attempts_block_tickets_only_per_proven_job() {
     let site = Site::new();
     let of = |name: &str, proven: bool| {
         let mut attempt = beside(name, "big");

@@ -187,7 +187,7 @@ async fn output(tickets: &TicketRegistry, number: u64) -> String {
 }
 
 #[tokio::test]
-async fn a_ticket_is_taken_upstream_once_it_has_its_slot_and_closed_there_with_its_end() {
+async fn upstream_tickets_open_when_granted_and_close_after() {
     let (resalloc, address) = Resalloc::start().await;
     resalloc.state().last = 40;
     let site = Site::with(&pools(&address));
@@ -243,14 +243,14 @@ async fn trouble(manner: Manner) {
 }
 
 #[tokio::test]
-async fn an_upstream_that_does_not_answer_as_it_should_holds_up_its_own_tickets_only() {
+async fn a_faulty_upstream_delays_only_its_own_tickets() {
     for manner in [Manner::Hangs, Manner::Faults, Manner::Rubbish, Manner::Huge, Manner::Denies] {
         trouble(manner).await;
     }
 }
 
 #[tokio::test]
-async fn what_a_pool_that_is_gone_has_upstream_is_closed() {
+async fn upstream_tickets_of_a_removed_pool_are_closed() {
     let (resalloc, address) = Resalloc::start().await;
     let site = Site::with(&pools(&address));
     site.run(&[], async |tickets: &TicketRegistry| {
@@ -274,7 +274,7 @@ async fn what_a_pool_that_is_gone_has_upstream_is_closed() {
 }
 
 #[tokio::test]
-async fn a_password_is_used_until_all_is_closed_although_the_pool_is_gone() {
+async fn the_password_is_kept_until_all_are_closed() {
     let (resalloc, address) = Resalloc::start().await;
     let site = Site::with(&pools(&address.replace("//", "//ann:secret@")));
     site.run(&[], async |tickets: &TicketRegistry| {

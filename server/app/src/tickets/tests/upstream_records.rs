@@ -19,7 +19,7 @@ fn record_of_a_silent_upstream() -> UpstreamTicket {
 }
 
 #[tokio::test]
-async fn a_long_output_is_kept_whole_and_the_ticket_has_a_record_of_its_own() {
+async fn a_long_output_is_stored_whole() {
     let site = Site::with("[[pool]]\nname = \"big\"\n");
     let holder = Some((id("resalloc/1"), 0));
     let output = Some("\"".repeat(8192));
@@ -37,7 +37,7 @@ async fn a_long_output_is_kept_whole_and_the_ticket_has_a_record_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tickets_at_an_upstream_that_no_pool_names_and_that_is_silent_for_a_day_are_given_up() {
+async fn unnamed_silent_upstreams_are_abandoned_after_a_day() {
     let site = Site::with("[[pool]]\nname = \"big\"\n");
     let mut batch = store::Batch::default();
     store::put(&mut batch, &record_of_a_silent_upstream()).unwrap();

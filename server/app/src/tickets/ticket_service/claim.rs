@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fingerprint_of_a_request_stays_the_same_over_releases() {
+    fn ticket_request_fingerprints_are_stable_across_releases() {
         let mut key = Key { package: "zlib".into(), git_ref: "main".into(), ..Key::default() };
         key.labels.insert("stage".into(), "build".into());
         let tags = vec!["arm".to_owned()];

@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_output_is_text_or_bytes_of_text_that_xml_can_carry() {
+    fn an_output_is_xml_safe_text_or_bytes() {
         let answer = |output: Value| {
             let members = [("ready", Value::Boolean(true)), ("output", output)];
             collected(&BTreeMap::from_iter(members.map(|(name, value)| (name.to_owned(), value))))
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_was_not_let_in_or_got_a_fault_did_nothing() {
+    fn refused_and_faulted_calls_had_no_effect() {
         let status = |code: u16| refused(StatusCode::from_u16(code).unwrap());
         assert_eq!(status(200), Ok(()));
         let did_nothing =
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_refused_and_a_fault_is_known_as_one() {
+    fn malformed_answers_are_refused_and_faults_recognized() {
         let value = |inner: &str| {
             format!(
                 "<?xml version='1.0'?>\n<methodResponse>\n<params>\n<param>\n<value>{inner}</value>\n</param>\n</params>\n</methodResponse>\n"

@@ -69,7 +69,7 @@ async fn with<F: Future<Output = ()>>(summaries: &[Summary], test: impl FnOnce(I
 const PERSON: Option<EvidenceSource> = Some(EvidenceSource::Person);
 
 #[tokio::test]
-async fn what_the_kernel_counted_and_that_the_need_is_a_lower_bound_stay() {
+async fn corrections_keep_kernel_evidence_and_censoring() {
     with(&[failed("a", true)], async |ingest| {
         let verdict = correct(&ingest, correcting("a", Some(Cause::Infra), "node was broken")).await.unwrap();
         assert_eq!(cause_of(&ingest, "a").await, (Some(Cause::Infra), PERSON, true));
@@ -91,7 +91,7 @@ async fn what_the_kernel_counted_and_that_the_need_is_a_lower_bound_stay() {
 }
 
 #[tokio::test]
-async fn a_job_that_may_not_read_a_correction_sees_its_own_failure_and_that_a_person_corrected_the_cause() {
+async fn corrections_are_redacted_for_jobs_without_access() {
     with(&[failed("a", false), failed("b", false), failed("c", false)], async |ingest| {
         judge(&ingest, asked("a", BROKEN)).await.unwrap();
         let both = CorrectionRequest {
@@ -123,7 +123,7 @@ async fn a_job_that_may_not_read_a_correction_sees_its_own_failure_and_that_a_pe
 }
 
 #[tokio::test]
-async fn what_runs_what_succeeded_and_what_is_not_known_is_not_corrected() {
+async fn only_ended_failed_known_attempts_are_correctable() {
     let fine = test_summary("fine", "zlib", "1", 100);
     with(&[fine], async |ingest| {
         let refused = async |attempt: &str| {
@@ -144,7 +144,7 @@ async fn what_runs_what_succeeded_and_what_is_not_known_is_not_corrected() {
 }
 
 #[tokio::test]
-async fn an_attempt_without_measurements_is_corrected_by_its_verdict_and_a_start_knows_it() {
+async fn unmeasured_attempts_corrections_survive_a_restart() {
     let store = stored(&[]).await;
     fixture::with_server(&store, 10, async |ingest| {
         judge(ingest, asked("a", BROKEN)).await.unwrap();
@@ -168,8 +168,7 @@ async fn an_attempt_without_measurements_is_corrected_by_its_verdict_and_a_start
 }
 
 #[tokio::test]
-async fn what_an_imported_history_recorded_stays_evidence_whatever_cause_a_verdict_or_a_person_puts_in_its_place()
- {
+async fn an_imported_cause_stays_as_evidence() {
     let recorded = Summary {
         outcome: Outcome::Failed,
         cause: Some(Cause::Timeout),

@@ -31,13 +31,13 @@ fn fingerprints_stay_the_same_over_releases() {
 }
 
 #[test]
-fn fingerprints_of_questions_with_a_key_stay_the_same_over_releases() {
+fn question_fingerprints_with_a_key_are_stable() {
     let key = Key { package: "zlib".into(), ..Key::default() };
     assert_eq!(fingerprint(&Evidence { key, ..question() }), FINGERPRINT_WITH_A_KEY);
 }
 
 #[test]
-fn a_retry_in_the_largest_pool_is_not_called_bigger() {
+fn retries_in_the_largest_pool_are_not_bigger() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("pools.toml");
     std::fs::write(&path, "[[pool]]\nname = \"one\"\nmemory = \"280MiB\"\n").unwrap();
@@ -124,7 +124,7 @@ async fn ask_all_and_one_more(verdicts: &Verdicts) {
 }
 
 #[tokio::test]
-async fn the_verdicts_on_one_attempt_are_bounded_and_those_that_were_given_stand() {
+async fn verdicts_on_an_attempt_are_bounded_and_kept() {
     fixture::with_verdicts(&Store::memory(), ask_all_and_one_more).await;
 }
 
@@ -139,7 +139,7 @@ async fn ask_often_aside(verdicts: &Verdicts, store: &Store) {
 }
 
 #[tokio::test]
-async fn what_is_asked_aside_leaves_nothing_behind_and_takes_no_place() {
+async fn unstored_questions_leave_nothing_and_take_no_slot() {
     let store = Store::memory();
     fixture::with_verdicts(&store, async |verdicts| ask_often_aside(verdicts, &store).await).await;
 }
@@ -159,7 +159,7 @@ async fn last_of_three(verdicts: &Verdicts, store: &Store) {
 }
 
 #[tokio::test]
-async fn the_verdict_that_is_shown_is_the_one_given_last() {
+async fn the_latest_verdict_is_shown() {
     let store = Store::memory();
     fixture::with_verdicts(&store, async |verdicts| last_of_three(verdicts, &store).await).await;
 }
@@ -180,7 +180,7 @@ async fn ask_with_a_secret(verdicts: &Verdicts, store: &Store) {
 }
 
 #[tokio::test]
-async fn no_secret_of_a_log_is_kept_or_answered() {
+async fn log_secrets_are_neither_stored_nor_answered() {
     let store = Store::memory();
     fixture::with_verdicts(&store, async |verdicts| Box::pin(ask_with_a_secret(verdicts, &store)).await)
         .await;
@@ -198,7 +198,7 @@ async fn ask_with_other_words(verdicts: &Verdicts, store: &Store) {
 }
 
 #[tokio::test]
-async fn a_verdict_on_words_that_no_rule_knows_is_the_one_that_is_kept() {
+async fn a_verdict_on_unmatched_lines_is_kept() {
     let store = Store::memory();
     fixture::with_verdicts(&store, async |verdicts| ask_with_other_words(verdicts, &store).await).await;
 }
@@ -225,7 +225,7 @@ async fn ask_again_after_the_retry(verdicts: &Verdicts) {
 }
 
 #[tokio::test]
-async fn a_verdict_that_is_asked_again_after_a_retry_passed_says_flaky() {
+async fn a_question_repeated_after_passing_is_flaky() {
     fixture::with_verdicts(&Store::memory(), ask_again_after_the_retry).await;
 }
 
@@ -251,7 +251,7 @@ async fn ask_for_another_project(verdicts: &Verdicts) {
 }
 
 #[tokio::test]
-async fn evidence_for_one_project_does_not_count_for_an_attempt_of_another() {
+async fn evidence_of_another_project_does_not_count() {
     fixture::with_verdicts(&Store::memory(), ask_for_another_project).await;
 }
 
@@ -278,7 +278,7 @@ async fn a_caller_sees_its_own_line_again() {
 }
 
 #[test]
-fn a_line_of_a_log_that_others_sent_is_not_shown_for_its_end() {
+fn log_lines_sent_by_others_are_not_shown() {
     let line = |text: &str| MatchedLine { rule: "disk".into(), line: text.into(), ..own_line() };
     let own = OwnLog { lines: vec![line("No space left on device")], words: vec!["error: mine".into()] };
     assert!(own.has_line("disk: No space left on device"));

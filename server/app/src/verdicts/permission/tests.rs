@@ -25,7 +25,7 @@ fn job(trusted: bool) -> Identity {
 }
 
 #[tokio::test]
-async fn a_job_that_is_not_trusted_leaves_verdicts_on_what_was_measured_of_itself_alone() {
+async fn an_untrusted_job_keeps_verdicts_only_on_itself() {
     let store = Store::memory();
     let measured = [("ci:7", "a", true), ("ci:7.2", "a", false), ("ci:8", "a", true), ("ci:9", "b", true)];
     let measured = measured.map(|(id, project, untrusted)| {
@@ -71,7 +71,7 @@ async fn a_job_that_is_not_trusted_leaves_verdicts_on_what_was_measured_of_itsel
 }
 
 #[tokio::test]
-async fn only_a_reader_or_operator_of_the_project_reads_who_corrected_a_cause_and_why() {
+async fn only_project_readers_see_corrections() {
     let (store, mut summary) = (Store::memory(), test_summary("ci:7", "zlib", "1", 10));
     summary.key.project = "a".into();
     fixture::put(&store, &[summary], &[]).await;
@@ -102,7 +102,7 @@ async fn only_a_reader_or_operator_of_the_project_reads_who_corrected_a_cause_an
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_that_stores_nothing_does_not_wait_for_the_turn_of_others() {
+async fn an_unstored_question_does_not_wait_its_turn() {
     let store = Store::memory();
     let mut summary = test_summary("ci:8", "zlib", "1", 10);
     summary.key.project = "a".into();

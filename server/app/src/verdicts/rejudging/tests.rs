@@ -31,7 +31,7 @@ async fn judged_before_its_end(id: &AttemptId) -> Store {
 }
 
 #[tokio::test]
-async fn an_attempt_that_ends_after_a_verdict_is_judged_by_all_that_is_known_then() {
+async fn an_ended_attempt_is_rejudged_with_all_evidence() {
     let id = AttemptId::parse("a").unwrap();
     let store = judged_before_its_end(&id).await;
     let (ingest, mut worker) = fixture::ingest(&store, 10);

@@ -138,7 +138,7 @@ mod tests {
     use crate::domain::{OpeningRecord, PredictionSnapshot, test_summary};
 
     #[test]
-    fn a_size_that_was_given_comes_back_or_creeps_no_further() {
+    fn predicted_sizes_survive_compression_without_drift() {
         let predicted_at_start = |size: Bytes| {
             let predicted = PredictionSnapshot {
                 memory_request: size,

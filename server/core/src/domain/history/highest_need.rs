@@ -53,7 +53,7 @@ mod tests {
     use crate::domain::test_summary;
 
     #[test]
-    fn the_highest_need_is_that_of_the_attempts_left_whichever_leave() {
+    fn the_highest_need_follows_every_removal() {
         let all: Vec<Arc<AttemptBrief>> = (0..200_u64)
             .map(|n| Arc::new((&test_summary(&format!("{n:0>3}"), "zlib", "1", 1 + n * 7919 % 101)).into()))
             .collect();

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_removed_in_any_order_leaves_nothing_behind() {
+    fn removal_in_any_order_leaves_nothing() {
         let all = ["a", "b", "c"].map(|id| of_job(id, 0));
         for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
             let mut jobs = JobIndex::default();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_with_more_attempts_than_count_keeps_the_newest() {
+    fn a_job_keeps_only_its_newest_attempts() {
         let mut jobs = JobIndex::default();
         let all: Vec<_> = (0..100).map(|n| of_job(&n.to_string(), n)).collect();
         for brief in &all {

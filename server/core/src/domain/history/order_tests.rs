@@ -118,7 +118,7 @@ fn assert_alike(histories: &[(&str, History)], keys: u64) {
 }
 
 #[test]
-fn ten_thousand_attempts_in_any_order_give_the_same_predictions_of_a_thousand_keys() {
+fn arrival_order_does_not_change_predictions() {
     let room = HistoryLimits { attempts: 20_000, bytes: usize::MAX };
     let histories = in_orders(&attempts(10_000), room);
     assert!(histories.iter().all(|(_, history)| history.len() == 10_000));
@@ -126,7 +126,7 @@ fn ten_thousand_attempts_in_any_order_give_the_same_predictions_of_a_thousand_ke
 }
 
 #[test]
-fn where_attempts_are_evicted_the_same_ones_stay_in_any_order() {
+fn arrival_order_does_not_change_evictions() {
     let all = attempts(3001);
     for room in [
         HistoryLimits { attempts: 700, bytes: usize::MAX },
@@ -142,7 +142,7 @@ fn where_attempts_are_evicted_the_same_ones_stay_in_any_order() {
 }
 
 #[test]
-fn a_summary_that_is_replaced_counts_as_if_it_had_always_been_so() {
+fn a_replaced_summary_counts_as_if_original() {
     let all = attempts(2003);
     let change = |summary: &Summary| {
         let mut changed = summary.clone();
@@ -188,7 +188,7 @@ fn a_summary_that_is_replaced_counts_as_if_it_had_always_been_so() {
 }
 
 #[test]
-fn an_attempt_that_arrives_late_has_its_place_and_one_older_than_all_that_were_evicted_has_none() {
+fn a_late_attempt_takes_its_place_by_age() {
     let of = |id: &str, second: u64| {
         let mut summary = test_summary(id, "zlib", "1", 10);
         summary.started_unix_ms = 1_700_000_000_000 + second * 1000;

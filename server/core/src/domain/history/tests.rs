@@ -61,7 +61,7 @@ fn an_attempt_is_learnt_once() {
 }
 
 #[test]
-fn an_attempt_that_is_unlearnt_is_gone_everywhere_and_its_id_is_learnt_anew() {
+fn an_unlearnt_attempt_is_removed_everywhere() {
     let mut history = History::new(100);
     history.learn(Arc::new(summary("1", "zlib", "1", 10)));
     let (held, highest) = (history.mean_held(), history.highest_need());
@@ -84,7 +84,7 @@ fn an_attempt_that_is_unlearnt_is_gone_everywhere_and_its_id_is_learnt_anew() {
 }
 
 #[test]
-fn a_settled_attempt_is_changed_everywhere_and_keeps_its_place() {
+fn a_replaced_attempt_changes_everywhere_in_place() {
     let mut history = History::new(100);
     for n in 0..3 {
         history.learn(Arc::new(summary(&n.to_string(), "zlib", "1", 10)));
@@ -105,7 +105,7 @@ fn a_settled_attempt_is_changed_everywhere_and_keeps_its_place() {
 }
 
 #[test]
-fn an_attempt_that_found_its_work_done_does_not_lower_what_an_average_one_holds() {
+fn unneeded_builds_do_not_lower_the_mean_held() {
     let mut history = History::new(10);
     history.learn(summary("1", "zlib", "1", 1024));
     let held = history.mean_held();
@@ -131,7 +131,7 @@ fn the_oldest_leaves_everywhere_at_once() {
 }
 
 #[test]
-fn attempts_of_one_key_share_it_whatever_their_branch_and_labels() {
+fn attempts_share_a_key_across_branches_and_labels() {
     let mut history = History::new(100);
     for n in 0..3 {
         let mut summary = summary(&n.to_string(), "zlib", "1", 10);
@@ -152,7 +152,7 @@ fn attempts_of_one_key_share_it_whatever_their_branch_and_labels() {
 }
 
 #[test]
-fn memory_is_bounded_by_bytes_however_long_the_names_are() {
+fn memory_is_bounded_by_bytes_for_long_names() {
     let room = HistoryLimits { attempts: 10_000, bytes: 4 << 20 };
     let mut history = History::with_room(room);
     let long = |n: usize| {
@@ -188,7 +188,7 @@ fn mixed(n: usize) -> Summary {
 }
 
 #[test]
-fn many_at_once_are_known_as_they_are_one_by_one() {
+fn bulk_learning_equals_learning_one_by_one() {
     for capacity in [100, 700, 5000] {
         let (mut each, mut all) = (History::new(capacity), History::new(capacity));
         (0..2000).for_each(|n| each.learn(mixed(n)));
@@ -223,7 +223,7 @@ fn many_at_once_are_known_as_they_are_one_by_one() {
 }
 
 #[test]
-fn of_many_at_once_those_without_room_are_the_oldest() {
+fn bulk_learning_evicts_the_oldest() {
     let mut history = History::with_room(HistoryLimits { attempts: 10_000, bytes: 1 << 20 });
     let long = |n: usize| {
         RungObservation::from(summary(&format!("{n:0>128}"), &"p".repeat(256), &n.to_string(), 10))
@@ -238,7 +238,7 @@ fn of_many_at_once_those_without_room_are_the_oldest() {
 }
 
 #[test]
-fn one_attempt_is_kept_however_little_memory_there_is() {
+fn one_attempt_is_kept_in_any_budget() {
     let mut history = History::with_room(HistoryLimits { attempts: 10, bytes: 0 });
     for n in 0..3 {
         history.learn(summary(&n.to_string(), "zlib", "1", 10));

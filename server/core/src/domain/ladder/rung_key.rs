@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_that_read_alike_side_by_side_are_of_other_rungs() {
+    fn field_boundaries_distinguish_rung_keys() {
         let key = |project: &str, package: &str| Key {
             project: project.into(),
             package: package.into(),

@@ -60,7 +60,7 @@ fn at_once(ladder: &mut Ladder, mut come: Vec<RungObservation>) -> VecDeque<Arc<
 }
 
 #[test]
-fn rungs_that_share_a_list_tell_what_each_would_tell_by_itself() {
+fn rungs_sharing_a_list_answer_as_if_separate() {
     // all orders in which keys may come are too many: some, whose steps have no common divisor with the number of keys
     for (step, filling) in [(1, false), (7, false), (19, true), (31, false), (5, true)] {
         let mut ladder = Ladder::default();
@@ -77,7 +77,7 @@ fn rungs_that_share_a_list_tell_what_each_would_tell_by_itself() {
 }
 
 #[test]
-fn rungs_with_the_same_attempts_have_one_list_until_a_key_parts_them() {
+fn equal_rungs_share_one_list_until_keys_diverge() {
     let mut ladder = Ladder::default();
     let one = Key { package: "zlib".into(), version: "1".into(), ..Key::default() };
     for n in 0..10 {
@@ -97,7 +97,7 @@ fn rungs_with_the_same_attempts_have_one_list_until_a_key_parts_them() {
 }
 
 #[test]
-fn nothing_is_left_of_a_ladder_when_its_attempts_are_gone_and_lists_are_used_again() {
+fn an_emptied_ladder_leaves_nothing_and_reuses_lists() {
     let mut ladder = Ladder::default();
     let mut most = None;
     for round in 0..5 {
@@ -117,7 +117,7 @@ fn nothing_is_left_of_a_ladder_when_its_attempts_are_gone_and_lists_are_used_aga
 }
 
 #[test]
-fn a_list_that_was_emptied_from_the_middle_stays_that_of_its_keys() {
+fn a_list_emptied_midway_stays_with_its_keys() {
     let mut ladder = Ladder::default();
     let push =
         |ladder: &mut Ladder, id: &str, package: &str| ladder.push(test_summary(id, package, "1", 10).into());
@@ -148,7 +148,7 @@ fn a_list_that_was_emptied_from_the_middle_stays_that_of_its_keys() {
 }
 
 #[test]
-fn a_list_that_was_expected_has_its_length_from_the_start() {
+fn expected_lists_are_allocated_at_full_length() {
     let mut ladder = Ladder::default();
     let observation =
         |n: usize| RungObservation::from(test_summary(&n.to_string(), &format!("p{}", n % 10), "1", 10));
@@ -165,7 +165,7 @@ fn a_list_that_was_expected_has_its_length_from_the_start() {
 }
 
 #[test]
-fn a_list_holds_the_newest_and_takes_no_more_memory_than_it_may_need() {
+fn a_list_keeps_the_newest_in_bounded_memory() {
     let mut ladder = Ladder::default();
     for n in 0..1000 {
         ladder.push(test_summary(&n.to_string(), "zlib", "1", 10).into());

@@ -39,7 +39,7 @@ const NOTHING: RetryStatus = RetryStatus::Nothing;
 const OOM: RetryStatus = RetryStatus::Cause(Cause::Oom);
 
 #[test]
-fn a_job_that_gitlab_retried_is_a_retry_although_it_says_nothing() {
+fn a_job_retried_by_gitlab_is_a_retry() {
     let first = failed(Cause::Oom, of_job("gitlab.example:7001", 0, None));
     let second = of_job("gitlab.example:7002", 10, None);
     assert_after(&[first.clone(), second.clone()], &[NOTHING, OOM]);
@@ -78,7 +78,7 @@ fn a_failure_leads_to_its_last_retry() {
 }
 
 #[test]
-fn a_job_that_runs_again_after_a_success_is_no_retry() {
+fn a_rerun_after_success_is_no_retry() {
     let first = of_job("gitlab.example:7001", 0, None);
     let second = failed(Cause::Oom, of_job("gitlab.example:7002", 10, None));
     let third = of_job("gitlab.example:7003", 20, None);
@@ -87,7 +87,7 @@ fn a_job_that_runs_again_after_a_success_is_no_retry() {
 }
 
 #[test]
-fn other_jobs_commands_hosts_and_keys_are_no_retries() {
+fn different_pipelines_keys_or_hosts_are_no_retries() {
     let first = failed(Cause::Oom, of_job("gitlab.example:7001", 0, None));
     let mut pipeline = of_job("gitlab.example:7002", 10, None);
     pipeline.key.labels.insert("pipeline".into(), "10".into());
@@ -103,7 +103,7 @@ fn other_jobs_commands_hosts_and_keys_are_no_retries() {
 }
 
 #[test]
-fn a_missing_middle_leaves_a_retry_of_something_unknown_or_of_the_one_before_it() {
+fn a_retry_with_its_predecessor_missing_is_unknown() {
     let first = failed(Cause::Oom, of_job("1", 0, None));
     // it says what it retries, and that is not known
     let third = of_job("3", 20, Some("2"));
@@ -119,7 +119,7 @@ fn a_missing_middle_leaves_a_retry_of_something_unknown_or_of_the_one_before_it(
 }
 
 #[test]
-fn attempts_that_retry_each_other_or_themselves_have_a_first() {
+fn retry_cycles_start_at_the_first_attempt() {
     let named = |id: &str, minute, retries: &str| {
         let mut summary = failed(Cause::Oom, of_job(id, minute, Some(retries)));
         summary.key.labels.clear();
@@ -139,7 +139,7 @@ fn attempts_that_retry_each_other_or_themselves_have_a_first() {
 }
 
 #[test]
-fn an_untrusted_attempt_that_proves_no_job_uses_up_no_retry_of_a_job_that_does() {
+fn unproven_attempts_use_up_no_retries() {
     let untrusted = |id: &str, minute: u64, retries: Option<&str>, proven: bool| {
         let mut summary = failed(Cause::Infra, of_job(id, minute, retries));
         (summary.opening.untrusted, summary.opening.proven) = (true, proven);
@@ -175,7 +175,7 @@ fn an_untrusted_attempt_comes_before_no_trusted_one() {
 }
 
 #[test]
-fn attempts_without_a_number_stand_where_their_start_puts_them_and_break_no_order() {
+fn attempts_without_numbers_are_ordered_by_start() {
     let all = ["h:1", "h:2", "mine", "h:3"];
     // the second began after the third, by a clock that is an hour ahead
     let minutes = [0, 75, 60, 20];

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_use_is_never_below_the_mean_and_a_mean_alone_is_no_highest_use() {
+    fn the_cpu_peak_is_never_below_the_mean() {
         let mut summary = test_summary("a", "zlib", "1", 10);
         (summary.wall, summary.cpu, summary.cpu_peak) = (Millis(1000), CpuMicros(380_000), Cores(0.34));
         summary.samples = 3;

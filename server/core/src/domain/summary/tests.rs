@@ -66,7 +66,7 @@ fn an_attempt_without_samples_still_has_a_summary() {
 }
 
 #[test]
-fn the_limit_that_held_is_too_little_whatever_was_read_before_the_kill() {
+fn a_kill_proves_at_least_the_limit() {
     let at = |need, limit, oom_origin| {
         let resources = Resources { memory_limit: Some(Bytes(limit)), ..Resources::default() };
         let killed = Summary {

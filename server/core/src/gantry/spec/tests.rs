@@ -19,7 +19,7 @@ fn both_spellings_of_one_build_are_one_key() {
 }
 
 #[test]
-fn the_arch_may_be_the_target_alone_as_gantrys_own_examples_have_it() {
+fn the_arch_may_be_the_target_alone() {
     let key = parse("emacs@29.2 +json+native+treesitter arch=x86_64%gcc@11.4.0").unwrap();
     assert_eq!([&key.arch, &key.compiler, &key.compiler_version], ["x86_64", "gcc", "11.4.0"]);
     assert_eq!(key.variants, "+json+native+treesitter");
@@ -34,7 +34,7 @@ fn values_in_quotes_stay_whole() {
 }
 
 #[test]
-fn none_is_not_known_and_a_version_may_be_a_reference() {
+fn none_means_unknown_and_versions_may_be_references() {
     let key = parse("ca-certificates-mozilla@2025-08-12 build_system=generic arch=a-b-c%none@none").unwrap();
     assert_eq!([key.compiler, key.compiler_version, key.variants].concat(), "");
     for (spec, version) in [
@@ -101,7 +101,7 @@ const ODD: [(&str, &str); 37] = [
 ];
 
 #[test]
-fn what_is_no_spec_of_one_build_is_refused_with_the_way_out() {
+fn invalid_specs_are_refused_with_a_hint() {
     for (spec, words) in ODD {
         let fault = parse(spec).unwrap_err();
         assert!(fault.field == "spec" && fault.description.contains(words), "{spec}: {fault}");

@@ -28,7 +28,7 @@ fn text(prediction: &Prediction, settings: &Settings) -> String {
 }
 
 #[test]
-fn disk_is_asked_for_where_the_operator_says_how_much_and_never_above_what_the_runner_allows() {
+fn disk_follows_the_operators_settings_and_its_cap() {
     let gib = |n: u64| Bytes(n << 30);
     let settings = Settings {
         extras: vec![ExtraVariable::EphemeralStorage],
@@ -66,7 +66,7 @@ fn extras_are_sent_when_they_are_switched_on() {
 }
 
 #[test]
-fn an_extra_of_which_nothing_is_known_is_not_sent() {
+fn unknown_extras_are_not_sent() {
     let settings = Settings { extras: ExtraVariable::ALL.to_vec(), ..Settings::default() };
     let mut prediction = sizes((2, 4), (1000, 2000));
     for quantity in [&mut prediction.cpu_request, &mut prediction.cpu_limit, &mut prediction.build_jobs] {
@@ -85,7 +85,7 @@ fn an_extra_of_which_nothing_is_known_is_not_sent() {
 }
 
 #[test]
-fn a_memory_request_that_kills_raised_brings_its_limit_with_it() {
+fn a_raised_memory_request_also_sets_the_limit() {
     let gib = |n: u64| n << 30;
     let settings = Settings { extras: vec![ExtraVariable::MemoryLimit], ..Settings::default() };
     let key = Key { package: "zlib".into(), ..Key::default() };
@@ -110,7 +110,7 @@ fn a_memory_request_that_kills_raised_brings_its_limit_with_it() {
 }
 
 #[test]
-fn retries_are_spoken_of_only_where_exit_codes_are_set() {
+fn retry_is_sent_only_with_exit_codes() {
     let settings = Settings { retry_exit_codes: vec![82, 83], ..Settings::default() };
     let answer_text = text(&sizes((2, 4), (1234, 2000)), &settings);
     assert!(answer_text.ends_with(r#"},"retry":{"max":2,"exit_codes":[82,83]}}"#), "{answer_text}");

@@ -42,7 +42,7 @@ fn leaks(letters: &str, masked: &str) -> bool {
 }
 
 #[test]
-fn every_shape_is_masked_and_the_text_around_it_stays() {
+fn every_secret_shape_is_masked_in_place() {
     for template in &TEMPLATES[0] {
         let planted = Letters::new(7).fill(template);
         let log = format!("make: Entering directory\n{}\nx.c:1:2: error: no\n", planted.text);
@@ -140,7 +140,7 @@ fn what_is_no_secret_stays() {
 }
 
 #[test]
-fn the_work_is_linear_in_the_text_whatever_it_contains() {
+fn masking_takes_linear_time() {
     for piece in [
         "token=",
         "token: ",
@@ -162,7 +162,7 @@ fn the_work_is_linear_in_the_text_whatever_it_contains() {
 }
 
 #[test]
-fn a_secret_behind_an_option_is_masked_wherever_a_letter_of_two_bytes_lies() {
+fn option_secrets_are_masked_at_any_byte_offset() {
     for letters in 55..66 {
         let masked = text(&format!("é{} --token hunter2-and-more", "a".repeat(letters))).into_owned();
         assert!(!masked.contains("hunter2"), "{letters}: {masked}");
@@ -170,7 +170,7 @@ fn a_secret_behind_an_option_is_masked_wherever_a_letter_of_two_bytes_lies() {
 }
 
 #[test]
-fn secrets_that_only_a_colour_parts_from_a_word_are_masked_beside_others() {
+fn secrets_behind_colour_codes_are_masked() {
     let letters = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hJ6kL9n";
     for begin in ["hf_", "hvs.", "sk-", "sk_live_", "eyJhbGci", "bearer ", "auth=", "Cookie: a="] {
         let log = format!("\u{1b}[1mghp_{letters}\u{1b}[0m\nword\u{1b}[0m\u{1b}[32m{begin}{letters}\n");
@@ -184,7 +184,7 @@ fn secrets_that_only_a_colour_parts_from_a_word_are_masked_beside_others() {
 }
 
 #[test]
-fn of_several_keys_each_goes_to_its_own_end() {
+fn several_private_keys_are_each_masked_separately() {
     let (begin, end) = ("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----");
     let key = format!("{begin}\n{}\n{end}", "aB3dE6gH".repeat(6));
     assert_eq!(text(&format!("{key}\none\n{key}\ntwo\n{key}\n")), "[MASKED]\none\n[MASKED]\ntwo\n[MASKED]\n");
@@ -201,7 +201,7 @@ fn of_several_keys_each_goes_to_its_own_end() {
 }
 
 #[test]
-fn all_that_is_reported_of_an_attempt_is_masked() {
+fn all_reported_fields_of_an_attempt_are_masked() {
     let token = "glpat-aB3dE6gH9jK2mN5pQ8sT";
     let secret_text = || format!("is {token}");
     let labels =
@@ -231,7 +231,7 @@ fn all_that_is_reported_of_an_attempt_is_masked() {
 }
 
 #[test]
-fn texts_in_json_are_masked_and_all_else_stays() {
+fn only_secret_texts_in_json_are_masked() {
     let mut hook = serde_json::json!({
         "build_id": 7,
         "ref": "main",
@@ -249,7 +249,7 @@ fn texts_in_json_are_masked_and_all_else_stays() {
 }
 
 #[test]
-fn words_of_a_key_by_which_predictions_are_asked_for_stay() {
+fn identifying_key_fields_are_not_masked() {
     let labels = [("token_kind".to_owned(), "job".to_owned()), ("secret".to_owned(), "vault".to_owned())];
     let one = Key {
         package: "py-token".into(),
@@ -264,7 +264,7 @@ fn words_of_a_key_by_which_predictions_are_asked_for_stay() {
 }
 
 #[test]
-fn a_first_line_that_a_cut_went_through_is_not_kept() {
+fn a_truncated_first_line_is_dropped() {
     let rest = "ok\n".repeat(30_000);
     let log = format!("rd-part-without-any-shape hunter\n{rest}");
     assert_eq!(log_tail(&log), rest);
@@ -275,7 +275,7 @@ fn a_first_line_that_a_cut_went_through_is_not_kept() {
 }
 
 #[test]
-fn named_secrets_in_all_that_a_key_has_are_masked() {
+fn named_secrets_in_key_fields_are_masked() {
     let secret_text = || "password=hunter2-and-more".to_owned();
     let labels = [("owner".to_owned(), secret_text()), ("db-password".to_owned(), "onlyletters".to_owned())];
     let mut one = Key {
@@ -320,7 +320,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_comes_is_masked_without_a_panic_and_once_is_enough(log in "(\\PC|\n|\u{1b}|token=|: |-----BEGIN |-----END |PRIVATE KEY-----|eyJ|://|@|\"){0,60}") {
+    fn masking_never_panics_on_any_log(log in "(\\PC|\n|\u{1b}|token=|: |-----BEGIN |-----END |PRIVATE KEY-----|eyJ|://|@|\"){0,60}") {
         let once = text(&log).into_owned();
         prop_assert!(once.len() <= 4 * log.len() + 64);
         let _tail = log_tail(&log);
@@ -332,7 +332,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn no_part_of_a_secret_survives_a_cut_through_it(
+    fn no_part_of_a_truncated_secret_survives(
         shape in 0..TEMPLATES[1].len(),
         seed in 1_u64..u64::MAX,
         before in "[ a-z\n]{0,60}[\n ]",

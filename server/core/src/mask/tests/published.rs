@@ -96,7 +96,7 @@ fn formats_that_were_kept_apart_are_hidden_too() {
 }
 
 #[test]
-fn each_pattern_has_a_text_that_it_must_keep() {
+fn patterns_have_lines_that_must_stay_unmasked() {
     let file = file();
     for pattern in &file.pattern {
         assert!(!pattern.keeps.is_empty(), "{}", pattern.name);

@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limits_of_tickets_are_those_of_the_table_and_of_pools_and_kinds() {
+    fn ticket_limits_come_from_table_pools_and_kinds() {
         let text = "[[pool]]\nname = \"big\"\nat_once = 4\n[kind.auto]\nat_once = 2\n[tickets]\nat_once = 9\n\
                     each_owner = 3\nmost_open = 7\nask_within = \"30s\"\nstart_within = \"1h\"\n[tickets.owner]\n\
                     \"a b\" = 5\n[tickets.tag]\nlicence = 1\n[tickets.arch]\narm64 = 6\n";
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_in_the_table_are_reported_with_their_line() {
+    fn ticket_table_mistakes_are_reported_with_their_line() {
         let text = "[tickets]\nat_once = 0\neach_owner = 0\nmost_open = 0\nask_within = \"soon\"\n\
                     start_within = \"1ms\"\nsilent_within = \"9s\"\n[tickets.owner]\na = 0\n[tickets.tag]\n\"x y\" = 1\n[tickets.arch]\n\
                     mars = 1\n";

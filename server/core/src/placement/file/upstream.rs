@@ -99,7 +99,7 @@ mod tests {
     use crate::placement::Placement;
 
     #[test]
-    fn an_upstream_is_read_and_what_is_wrong_with_it_is_named_without_its_password() {
+    fn an_upstream_parses_and_errors_hide_its_password() {
         let pools = "[[pool]]\nname = \"a\"\ntags = [\"x\"]\ntags_on_demand = [\"y\"]\nupstream = \"http://u:secret@resalloc:49100\"\n\
                      [[pool]]\nname = \"b\"\nupstream = \"https://other\"\nupstream_shared = true\nupstream_tags = [\"z\"]\n";
         let pools = Placement::parse(pools).unwrap();

@@ -106,7 +106,7 @@ fn schedule(placement: &Placement, builds: &[Build]) -> Vec<Started> {
 }
 
 #[test]
-fn five_thousand_builds_run_on_the_nodes_of_their_kind_in_the_order_they_came() {
+fn builds_run_on_their_kinds_nodes_in_order() {
     let (placement, builds) = (osbs(), builds(5000, 42));
     let started = schedule(&placement, &builds);
     assert_eq!(started.len(), 5000, "every build ran");
@@ -161,7 +161,7 @@ fn auto_rebuilds_are_throttled_and_do_not_starve() {
 }
 
 #[test]
-fn auto_rebuilds_run_while_explicit_builds_come_without_end() {
+fn auto_rebuilds_are_not_starved_by_explicit_builds() {
     let placement = osbs();
     let explicit = (0..2000).map(|n| Build { kind: BuildKind::Explicit, at: n, minutes: 20 });
     let auto = (0..80).map(|n| Build { kind: BuildKind::Auto, at: 10 + n, minutes: 20 });
@@ -175,7 +175,7 @@ fn auto_rebuilds_run_while_explicit_builds_come_without_end() {
 }
 
 #[test]
-fn orchestrators_are_small_and_select_no_node_of_the_workers() {
+fn orchestrators_are_small_and_avoid_worker_nodes() {
     let placement = osbs();
     let key = labelled(&[("kind", "orchestrator"), ("security", "true")]);
     let subject = RuleSubject::of(&key);
@@ -250,7 +250,7 @@ fn orchestrators_are_refused_only_where_they_share_nodes() {
 }
 
 #[test]
-fn kinds_of_builds_have_the_nodes_that_the_document_gives_them() {
+fn build_kinds_get_their_documented_nodes() {
     let placement = osbs();
     let of = |labels: &[(&str, &str)]| placement.place(&RuleSubject::of(&labelled(labels)), None);
     let nodes = |place: &NodePlacement| -> Vec<usize> {
@@ -268,7 +268,7 @@ fn kinds_of_builds_have_the_nodes_that_the_document_gives_them() {
 }
 
 #[test]
-fn the_capacity_of_kinds_is_what_their_nodes_and_limits_allow_together() {
+fn capacity_combines_the_kinds_nodes_and_limits() {
     let placement = osbs();
     let capacity = placement.capacity(&[BuildKind::Scratch, BuildKind::Explicit]);
     assert_eq!((capacity.builds, capacity.nodes), (4, vec!["node-1", "node-2", "node-4", "node-5"]));
@@ -290,7 +290,7 @@ fn the_capacity_of_kinds_is_what_their_nodes_and_limits_allow_together() {
 }
 
 #[test]
-fn what_is_wrong_with_a_node_is_named_with_its_line() {
+fn node_errors_are_reported_with_their_line() {
     let text = "[[node]]\nname = \"a\"\nat_once = 0\n[[node]]\nname = \"a\"\nlabels = { \"b c\" = \"d e\" }\n[[node]]\nname = \"\"\n";
     let error = Placement::parse(text).unwrap_err();
     for part in [

@@ -9,7 +9,7 @@ fn warnings(pools: &Placement) -> Vec<String> {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a line for each mistake")]
-fn everything_that_is_wrong_is_named_with_its_line() {
+fn every_mistake_is_reported_with_its_line() {
     let text = mistakes(
         r#"
 [[pool]]
@@ -79,7 +79,7 @@ busy_from = 0
 }
 
 #[test]
-fn names_that_kubernetes_refuses_are_refused_with_their_line() {
+fn invalid_kubernetes_names_are_refused_with_their_line() {
     let text = mistakes(
         "[[pool]]\nname = \"k\"\nnode_selector = { \"bad key\" = \"x\", zone = \"a/b\" }\n\
          priority_class = \"Low\"\ntolerations = [{ key = \"a b\" }, { key = \"a\", value = \"b c\" }]\n",
@@ -96,7 +96,7 @@ fn names_that_kubernetes_refuses_are_refused_with_their_line() {
 }
 
 #[test]
-fn rules_that_can_never_match_or_are_never_reached_are_reported() {
+fn unmatchable_and_unreachable_rules_are_reported() {
     let pools = parse(
         r#"
 [[rule]]
@@ -147,7 +147,7 @@ pool = "arm"
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a rule for each mistake")]
-fn rules_that_lead_nowhere_entries_that_match_nothing_and_pools_that_nothing_goes_to_are_reported() {
+fn rules_entries_and_pools_without_effect_are_reported() {
     let pools = parse(
         r#"
 [[rule]]
@@ -222,7 +222,7 @@ pool = "small"
 }
 
 #[test]
-fn a_rule_reported_as_never_reached_is_never_reached() {
+fn a_rule_reported_as_unreachable_never_matches() {
     use proptest::prelude::*;
     let word = prop::sample::select(vec![".*", "a", "a|b", "b.*", "[ab]", "c?"]);
     let rule = (
@@ -254,7 +254,7 @@ fn a_rule_reported_as_never_reached_is_never_reached() {
 }
 
 #[test]
-fn hosts_are_each_in_one_pool_and_bound_what_runs_there_at_once() {
+fn each_host_is_in_one_bounded_pool() {
     let pools = Placement::parse(
         "[[pool]]\nname = \"a\"\nat_once = 9\nhosts = [\"one\", \"10.0.0.1\", \"::1\"]\nreuse_max_count = 2\n[[pool]]\nname = \"b\"\n",
     )
@@ -281,7 +281,7 @@ fn hosts_are_each_in_one_pool_and_bound_what_runs_there_at_once() {
 }
 
 #[test]
-fn a_host_is_a_name_or_an_address_without_a_port_and_has_one_spelling() {
+fn hosts_are_names_or_addresses_in_canonical_form() {
     let parse = |host: &str| {
         let pools = Placement::parse(&format!("[[pool]]\nname = \"a\"\nhosts = [{host:?}]\n"))?;
         Ok::<_, String>(pools.pool("a").unwrap().hosts.names.join(" "))
@@ -297,7 +297,7 @@ fn a_host_is_a_name_or_an_address_without_a_port_and_has_one_spelling() {
 }
 
 #[test]
-fn hosts_of_a_file_are_one_per_line_and_a_wrong_one_is_named_with_its_line() {
+fn a_hosts_file_reports_errors_by_line() {
     let text = "[[pool]]\nname = \"a\"\nhosts = [\"one\"]\nhosts_file = \"list\"\n";
     let parse = |list: Result<&str, &str>| {
         let mut list = |name: &str| {

@@ -91,7 +91,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranks_are_those_of_a_sorted_set_whatever_is_added_and_removed(
+        fn ranks_match_a_sorted_set(
             steps in prop::collection::vec((any::<bool>(), 0..6_u64, 0..400_u64), 1..3000)
         ) {
             let (mut ranks, mut plain) = (Ranks::default(), BTreeSet::new());

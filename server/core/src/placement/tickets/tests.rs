@@ -115,7 +115,7 @@ impl Tickets {
 }
 
 #[test]
-fn a_thousand_jobs_of_one_owner_do_not_starve_the_first_of_another() {
+fn an_owners_thousand_jobs_do_not_starve_another() {
     let mut tickets = tickets(limits(None, &[(LimitKey::All, 2)]), 10_000);
     for n in 0..1000 {
         tickets.opened(&format!("a{n}"), claim("a", &[]));
@@ -129,7 +129,7 @@ fn a_thousand_jobs_of_one_owner_do_not_starve_the_first_of_another() {
 }
 
 #[test]
-fn rounds_that_go_by_in_another_pool_put_no_ticket_behind_in_this_one() {
+fn rounds_elsewhere_do_not_delay_this_pools_tickets() {
     let mut two = limits(None, &[(LimitKey::Pool("p".into()), 1)]);
     two.pools.insert("wide".into());
     let mut tickets = tickets(two, 10_000);
@@ -153,7 +153,7 @@ fn rounds_that_go_by_in_another_pool_put_no_ticket_behind_in_this_one() {
 }
 
 #[test]
-fn those_who_come_later_do_not_pass_those_who_wait_though_the_first_of_all_is_held_up() {
+fn a_blocked_first_ticket_lets_no_newcomers_pass() {
     let mut tickets = tickets(limits(None, &[(LimitKey::All, 1), (tag("x"), 1)]), 10_000);
     tickets.opened("first", claim("o", &[]));
     tickets.opened("stuck", claim("s", &["x"]));
@@ -173,7 +173,7 @@ fn those_who_come_later_do_not_pass_those_who_wait_though_the_first_of_all_is_he
 }
 
 #[test]
-fn those_who_come_later_do_not_pass_those_who_wait() {
+fn newcomers_do_not_pass_waiting_tickets() {
     let mut tickets = tickets(limits(None, &[(LimitKey::All, 1)]), 10_000);
     tickets.opened("old0", claim("old", &[]));
     tickets.opened("old1", claim("old", &[]));
@@ -190,7 +190,7 @@ fn those_who_come_later_do_not_pass_those_who_wait() {
 }
 
 #[test]
-fn a_ticket_that_needs_two_places_is_not_passed_over_for_ever() {
+fn a_ticket_needing_two_slots_is_eventually_granted() {
     let mut tickets = tickets(limits(None, &[(tag("x"), 1), (tag("y"), 1)]), 10_000);
     let mut open = vec!["x0".to_owned(), "y0".to_owned()];
     tickets.opened("x0", claim("u", &["x"]));
@@ -211,7 +211,7 @@ fn a_ticket_that_needs_two_places_is_not_passed_over_for_ever() {
 }
 
 #[test]
-fn a_raised_ticket_goes_first_and_raised_ones_without_end_do_not_starve_the_others() {
+fn raised_tickets_go_first_without_starving_others() {
     let mut tickets = tickets(limits(None, &[(LimitKey::All, 1)]), 10_000);
     tickets.opened("first", claim("o", &[]));
     tickets.opened("plain", claim("a", &[]));
@@ -230,7 +230,7 @@ fn a_raised_ticket_goes_first_and_raised_ones_without_end_do_not_starve_the_othe
 }
 
 #[test]
-fn a_thousand_raised_jobs_of_one_owner_do_not_go_before_all_others() {
+fn raised_tickets_of_one_owner_take_turns() {
     let mut tickets = tickets(limits(None, &[(LimitKey::All, 1)]), 10_000);
     tickets.opened("first", claim("o", &[]));
     for n in 0..1000 {
@@ -278,7 +278,7 @@ fn what_is_wrong_changes_nothing_and_says_why() {
 }
 
 #[test]
-fn a_place_in_a_pool_that_was_taken_out_of_the_file_is_not_granted() {
+fn no_slot_is_granted_in_a_removed_pool() {
     let mut tickets = tickets(limits(None, &[(LimitKey::Pool("p".into()), 1)]), 10);
     tickets.opened("a", claim("o", &[]));
     tickets.opened("b", claim("o", &[]));
@@ -291,7 +291,7 @@ fn a_place_in_a_pool_that_was_taken_out_of_the_file_is_not_granted() {
 }
 
 #[test]
-fn a_pool_that_was_taken_out_of_the_file_keeps_no_place_from_the_others() {
+fn a_removed_pool_blocks_no_slots_of_others() {
     let all = [(LimitKey::All, 2)];
     let mut both = limits(None, &all);
     both.pools.insert("gone".into());
@@ -312,7 +312,7 @@ fn a_pool_that_was_taken_out_of_the_file_keeps_no_place_from_the_others() {
 }
 
 #[test]
-fn a_position_and_a_time_follow_from_those_that_hold_and_those_that_are_before() {
+fn position_and_wait_follow_from_tickets_ahead() {
     let mut tickets = tickets(limits(None, &[(LimitKey::Pool("p".into()), 2)]), 10);
     for (n, wall) in [60, 20, 40, 40, 40, 40].into_iter().enumerate() {
         let sized = TicketClaim {
@@ -342,7 +342,7 @@ fn a_position_and_a_time_follow_from_those_that_hold_and_those_that_are_before()
 }
 
 #[test]
-fn the_demand_is_that_of_the_pools_in_the_file_and_of_no_pool() {
+fn demand_covers_pools_in_the_file_and_poolless() {
     let mut two = limits(None, &[(LimitKey::Pool("p".into()), 1)]);
     two.pools.insert("b".into());
     let mut tickets = tickets(two, 10);
@@ -360,7 +360,7 @@ fn the_demand_is_that_of_the_pools_in_the_file_and_of_no_pool() {
 }
 
 #[test]
-fn after_a_restart_newcomers_are_not_before_those_who_wait() {
+fn newcomers_do_not_pass_after_a_restart() {
     let mut before = tickets(limits(None, &[(LimitKey::All, 1)]), 100);
     for n in 0..50 {
         before.opened(&format!("old{n}"), claim("old", &[]));

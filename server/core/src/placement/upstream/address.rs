@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_read_as_clients_of_resalloc_write_it_and_its_password_is_not_shown() {
+    fn resalloc_addresses_parse_and_hide_their_password() {
         for (text, shown, credentials) in [
             ("http://resalloc:49100", "http://resalloc:49100/RPC2", None),
             ("HTTPS://Resalloc.Example/", "https://resalloc.example/RPC2", None),

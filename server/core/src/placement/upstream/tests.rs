@@ -301,7 +301,7 @@ impl World {
 }
 
 #[test]
-fn at_each_crash_of_a_take_its_number_is_found_and_closed_and_the_ticket_gets_another() {
+fn a_crashed_take_is_closed_and_repeated() {
     for fate in FATES {
         for steps in 0..12 {
             let mut world = World::new(5);
@@ -316,7 +316,7 @@ fn at_each_crash_of_a_take_its_number_is_found_and_closed_and_the_ticket_gets_an
 }
 
 #[test]
-fn a_lost_number_is_closed_although_no_other_ticket_is_taken() {
+fn a_lost_number_is_closed_without_further_takes() {
     let mut world = World::new(1000);
     world.disturb(0, 0);
     while world.ledger.next(true, world.now) != LedgerStep::Take {
@@ -332,7 +332,7 @@ fn a_lost_number_is_closed_although_no_other_ticket_is_taken() {
 
 proptest! {
     #[test]
-    fn each_ticket_upstream_is_in_use_or_gets_closed(
+    fn every_upstream_ticket_is_used_or_closed(
         given_out in prop_oneof![Just(0_u32), 0..3000_u32],
         story in prop::collection::vec((0..20_u8, any::<u8>()), 0..300),
     ) {

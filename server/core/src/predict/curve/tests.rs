@@ -37,7 +37,7 @@ fn needs(curve: &JobsCurve) -> Vec<(u32, u64, u32)> {
 }
 
 #[test]
-fn a_known_curve_is_found_and_the_largest_j_that_fits_is_named() {
+fn a_known_curve_yields_the_largest_fit() {
     let history = history([2, 4, 2, 4, 2, 4].into_iter().enumerate().map(|(id, jobs)| known(id, jobs)));
     let curve = curve(&history, Some(2048));
     assert_eq!(curve.known, CurveKnown::Line, "{}", curve.reason);
@@ -60,7 +60,7 @@ fn a_known_curve_is_found_and_the_largest_j_that_fits_is_named() {
 }
 
 #[test]
-fn the_cheapest_j_holds_least_memory_over_its_time_and_was_tried() {
+fn the_cheapest_job_count_minimizes_memory_over_time() {
     // (200 + 300 j) MiB x (60 + 540 / j) s is least at 2.4 jobs
     let history = history([1, 2, 4, 8, 1, 2, 4, 8].into_iter().enumerate().map(|(id, jobs)| known(id, jobs)));
     let free = curve(&history, None);
@@ -80,7 +80,7 @@ fn the_cheapest_j_holds_least_memory_over_its_time_and_was_tried() {
 }
 
 #[test]
-fn a_limit_beyond_all_that_was_tried_is_not_filled_by_a_guess() {
+fn untried_job_counts_are_not_extrapolated_too_far() {
     let history = history([1, 2, 1, 2].into_iter().enumerate().map(|(id, jobs)| known(id, jobs)));
     let curve = curve(&history, Some(1 << 20));
     assert_eq!(curve.most_that_fit, Some(4), "twice the most that was tried");
@@ -89,7 +89,7 @@ fn a_limit_beyond_all_that_was_tried_is_not_filled_by_a_guess() {
 }
 
 #[test]
-fn one_number_of_jobs_shows_nothing_about_others_and_the_answer_names_that() {
+fn one_job_count_yields_no_curve() {
     let one = history((0..6).map(|id| known(id, 4)));
     let curve_of = curve(&one, Some(64 << 10));
     assert_eq!(
@@ -120,7 +120,7 @@ fn attempts_that_contradict_each_other_make_no_curve() {
 }
 
 #[test]
-fn a_need_that_does_not_depend_on_the_jobs_is_shown_as_such() {
+fn a_flat_memory_need_is_recognized() {
     let all = [1, 8, 2, 8, 1, 2].into_iter().enumerate();
     let curve = curve(&history(all.map(|(id, jobs)| built(id, jobs, 500 + id as u64, 60_000))), Some(4096));
     assert_eq!((curve.known, curve.per_job), (CurveKnown::Flat, Bytes(0)), "{}", curve.reason);
@@ -129,7 +129,7 @@ fn a_need_that_does_not_depend_on_the_jobs_is_shown_as_such() {
 }
 
 #[test]
-fn other_builds_of_the_package_do_not_bend_the_curve() {
+fn other_variants_do_not_affect_the_curve() {
     // the large variant was only built at many jobs: across variants each job would seem to need gigabytes
     let large = (10..20).map(|id| {
         let mut summary = built(id, 16, 30_000, 60_000);
@@ -143,7 +143,7 @@ fn other_builds_of_the_package_do_not_bend_the_curve() {
 }
 
 #[test]
-fn jobs_at_which_memory_stopped_attempts_do_not_fit_what_stopped_them() {
+fn job_counts_stopped_by_memory_do_not_fit() {
     let stopped = (10..13).map(|id| Summary {
         attempt: AttemptId::parse(&id.to_string()).unwrap(),
         outcome: Outcome::Failed,
@@ -163,7 +163,7 @@ fn stopped(id: usize, jobs: u32, need_mib: u64) -> Summary {
 }
 
 #[test]
-fn more_jobs_that_were_measured_to_fit_do_not_hide_fewer_that_were_measured_not_to() {
+fn a_measured_misfit_also_rules_out_larger_counts() {
     // at -j3 five builds need more than at -j4, and the line lies between them
     let needs = [(1, 500), (2, 800), (3, 2000), (4, 1400), (8, 2600), (16, 5000)];
     let all = needs.iter().flat_map(|(jobs, need)| [(*jobs, *need); 6]);
@@ -177,7 +177,7 @@ fn more_jobs_that_were_measured_to_fit_do_not_hide_fewer_that_were_measured_not_
 }
 
 #[test]
-fn an_attempt_that_was_stopped_says_more_than_and_not_that_little_was_enough() {
+fn killed_attempts_count_only_as_lower_bounds() {
     let at = |curve: &JobsCurve, jobs| {
         let point = curve.points.iter().find(|point| point.jobs == jobs).unwrap();
         // what is shifted is rounded
@@ -198,7 +198,7 @@ fn an_attempt_that_was_stopped_says_more_than_and_not_that_little_was_enough() {
 }
 
 #[test]
-fn a_prediction_counts_each_job_as_the_curve_does() {
+fn predictions_scale_jobs_like_the_curve() {
     // a line; more jobs that need less; the input says all, the jobs nothing; one number of jobs
     let line = |n: usize| known(n, if n.is_multiple_of(2) { 2 } else { 4 });
     let contradictory = |n: usize| built(n, [1, 2, 4][n % 3], [900, 300, 500, 200][n % 4], 60_000);

@@ -31,7 +31,7 @@ fn two(n: usize) -> u64 {
 }
 
 #[test]
-fn a_key_that_hides_two_groups_says_so_with_what_each_needs_and_its_sizes_stay() {
+fn two_groups_are_described_without_changing_sizes() {
     let history = history((0..100).map(|n| built(n, "1", two(n))));
     let found = groups(&history, "1").unwrap();
     for (group, (attempts, mib)) in found.groups.iter().zip([(70, 16_000), (30, 40_000)]) {
@@ -55,7 +55,7 @@ fn a_key_that_hides_two_groups_says_so_with_what_each_needs_and_its_sizes_stay()
 }
 
 #[test]
-fn a_key_of_one_group_and_one_that_is_not_known_have_none() {
+fn single_group_and_unknown_keys_have_no_groups() {
     assert_eq!(
         groups(&history((0..100).map(|n| built(n, "1", 16_000 + 50 * (n as u64 * 37 % 41)))), "1"),
         None
@@ -67,13 +67,13 @@ fn a_key_of_one_group_and_one_that_is_not_known_have_none() {
 }
 
 #[test]
-fn a_need_that_has_moved_with_the_version_is_not_two_groups() {
+fn a_shift_with_the_version_is_no_grouping() {
     let moved = history((0..60).map(|n| if n < 30 { built(n, "1", 16_000) } else { built(n, "2", 40_000) }));
     assert_eq!([groups(&moved, "1"), groups(&moved, "2"), groups(&moved, "3")], [None, None, None]);
 }
 
 #[test]
-fn for_a_new_key_the_answer_names_the_field_that_distinguishes_the_others() {
+fn new_keys_learn_what_distinguishes_known_groups() {
     let both =
         history((0..60).map(|n| if two(n) > 20_000 { built(n, "2", 40_000) } else { built(n, "1", 16_000) }));
     assert_eq!(groups(&both, "1"), None, "its own attempts are alike");
@@ -85,7 +85,7 @@ fn for_a_new_key_the_answer_names_the_field_that_distinguishes_the_others() {
 }
 
 #[test]
-fn time_of_day_and_build_jobs_tell_groups_apart() {
+fn hour_and_build_jobs_can_distinguish_groups() {
     let nightly = (0..96).map(|n| built(n, "1", if n % 24 < 6 { 40_000 } else { 16_000 }));
     // 1,700,000,000 seconds is 22:13 UTC
     let by = groups(&history(nightly), "1").unwrap().told_apart_by.unwrap();
@@ -104,7 +104,7 @@ fn time_of_day_and_build_jobs_tell_groups_apart() {
 }
 
 #[test]
-fn the_hours_of_one_day_are_only_an_order_and_tell_nothing_apart() {
+fn hours_within_one_day_distinguish_nothing() {
     // builds of one afternoon, as many imported rows without a time look
     let quick = |n: usize| {
         let summary = built(n, "1", if (n / 10).is_multiple_of(2) { 40_000 } else { 16_000 });
@@ -128,7 +128,7 @@ fn attempts_that_were_stopped_are_in_no_group() {
 }
 
 #[test]
-fn the_newest_attempts_count_and_no_more_than_are_kept() {
+fn only_the_newest_kept_attempts_form_groups() {
     let all = (0..1000).map(|n| built(n, "1", if n < 800 { two(n) } else { 16_000 }));
     assert_eq!(groups(&history(all), "1"), None, "long over");
     let all = (0..1000).map(|n| built(n, "1", if n < 800 { 16_000 } else { two(n) }));

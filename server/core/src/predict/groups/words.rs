@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_size_covers_and_what_not_is_shown_plainly() {
+    fn the_text_describes_which_groups_sizes_cover() {
         let two = groups(&[[14, 16, 18], [34, 38, 41]], None);
         assert_eq!(
             describe(&two, Some([Bytes(18 * GIB), Bytes(66 * GIB)])),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_field_that_tells_them_apart_is_named_with_its_values() {
+    fn the_text_describes_the_distinguishing_field() {
         let by = Distinction {
             field: "variants".into(),
             values: vec![vec!["~cuda".into(), "~cuda~rocm".into()], vec!["+cuda".into()]],

@@ -28,7 +28,7 @@ fn predicted(all: &[Summary]) -> crate::domain::Prediction {
 }
 
 #[test]
-fn a_build_with_known_memory_alone_has_defaults_for_cpu_and_time() {
+fn unmeasured_cpu_and_time_keep_defaults() {
     let silent = |n: usize| Summary { cpu: CpuMicros(0), cpu_peak: Cores(0.0), ..build(&n.to_string()) };
     let silent = predicted(&(0..8).map(silent).collect::<Vec<_>>());
     assert!(silent.is_known(&silent.memory_limit, 0.3), "{}", silent.confidence);
@@ -52,7 +52,7 @@ fn a_build_with_known_memory_alone_has_defaults_for_cpu_and_time() {
 }
 
 #[test]
-fn cpu_is_known_by_the_attempts_that_tell_it_on_their_own_rung() {
+fn cpu_has_a_rung_of_its_own() {
     let silent = |n: usize| Summary { cpu: CpuMicros(0), cpu_peak: Cores(0.0), ..build(&n.to_string()) };
     let mut all: Vec<Summary> = (0..4).map(silent).collect();
     let mut other = build("other");
@@ -68,7 +68,7 @@ fn cpu_is_known_by_the_attempts_that_tell_it_on_their_own_rung() {
 }
 
 #[test]
-fn attempts_that_differ_are_known_less_than_those_that_agree() {
+fn differing_attempts_lower_the_confidence() {
     let alike: Vec<Summary> = (0..8).map(|n| build(&n.to_string())).collect();
     let mut apart = alike.clone();
     for summary in apart.iter_mut().step_by(2) {

@@ -21,7 +21,7 @@ fn unknown() -> Key {
 }
 
 #[test]
-fn one_package_that_was_built_often_says_nothing_about_an_unknown_one() {
+fn few_packages_do_not_predict_unknown_ones() {
     let settings = Settings::default();
     let default = predict(&history([]), &unknown(), &settings);
     for (packages, count) in [(1, 5), (1, 500), (FEWEST_PACKAGES - 1, 5)] {
@@ -45,7 +45,7 @@ fn enough_different_packages_say_what_builds_are_like() {
 }
 
 #[test]
-fn builds_of_a_build_system_with_few_packages_count_among_those_of_the_fleet() {
+fn small_build_systems_count_with_the_fleet() {
     let mut all = measured(FEWEST_PACKAGES + 1, 2);
     for summary in all.iter_mut().filter(|summary| summary.key.package != "known-0") {
         summary.key.build_system = "meson".to_owned();
@@ -56,7 +56,7 @@ fn builds_of_a_build_system_with_few_packages_count_among_those_of_the_fleet() {
 }
 
 #[test]
-fn after_a_size_that_was_too_little_other_packages_do_not_say_how_much_more_is_needed() {
+fn other_packages_do_not_set_the_next_step() {
     for packages in [1, FEWEST_PACKAGES] {
         let known = history(measured(packages, 5));
         let next = predict_above(&known, &unknown(), &Settings::default(), Bytes(128 << 20));
@@ -65,14 +65,14 @@ fn after_a_size_that_was_too_little_other_packages_do_not_say_how_much_more_is_n
 }
 
 #[test]
-fn a_package_that_is_known_is_sized_from_its_first_build_on() {
+fn a_package_is_sized_from_its_first_build() {
     let first = test_summary("1", "unknown", "1", 9000);
     let prediction = predict(&history([first]), &unknown(), &Settings::default());
     assert!(prediction.memory_limit.value > 9000 * MIB, "{}", prediction.reason);
 }
 
 #[test]
-fn the_cpu_default_stays_the_default_with_any_history_that_says_nothing_of_cpu() {
+fn unmeasured_cpu_stays_at_the_default() {
     // as recorded history often is: memory and time, and no CPU
     let silent = |n: usize| Summary {
         cpu: CpuMicros(0),
@@ -93,7 +93,7 @@ fn the_cpu_default_stays_the_default_with_any_history_that_says_nothing_of_cpu()
 }
 
 #[test]
-fn a_cpu_default_raises_no_limit_that_was_measured() {
+fn the_cpu_default_raises_no_measured_limit() {
     let idle = |n: usize| {
         let mut summary = test_summary(&n.to_string(), "unknown", "1", 100);
         (summary.cpu, summary.cpu_peak, summary.wall) = (CpuMicros(0), Cores(0.5), Millis(1000));

@@ -38,7 +38,7 @@ fn twenty_builds(need_mib: u64, last_given: Option<[u64; 2]>) -> History {
 }
 
 #[test]
-fn a_size_goes_down_by_a_quarter_at_most_and_says_what_holds_it() {
+fn sizes_decrease_by_at_most_a_quarter() {
     let history = twenty_builds(1000, Some([8000, 16_000]));
     assert_eq!(sizes(&history, &settings(), None), [6000, 12_000]);
     let prediction = predict(&history, &built(0, 1, None).key, &settings());
@@ -51,7 +51,7 @@ fn a_size_goes_down_by_a_quarter_at_most_and_says_what_holds_it() {
 }
 
 #[test]
-fn sizes_follow_at_once_unless_the_operator_says_otherwise() {
+fn sizes_follow_immediately_by_default() {
     let history = twenty_builds(1000, Some([8000, 16_000]));
     assert_eq!(
         sizes(&history, &Settings::default(), None),
@@ -60,7 +60,7 @@ fn sizes_follow_at_once_unless_the_operator_says_otherwise() {
 }
 
 #[test]
-fn what_would_go_down_by_less_than_five_percent_stays_as_it_is() {
+fn decreases_below_five_percent_are_skipped() {
     let [request, limit] = sizes(&twenty_builds(1000, None), &settings(), None);
     let given = [request * 103 / 100, limit * 103 / 100];
     assert_eq!(sizes(&twenty_builds(1000, Some(given)), &settings(), None), given);
@@ -79,7 +79,7 @@ fn increases_are_not_bounded() {
 }
 
 #[test]
-fn steps_lead_to_the_size_that_is_right_and_stay_there() {
+fn stepwise_decreases_converge_to_the_right_size() {
     let mut history = twenty_builds(1000, Some([40_000, 80_000]));
     let right = sizes(&twenty_builds(1000, None), &settings(), None);
     let mut last = [40_000, 80_000];
@@ -102,7 +102,7 @@ fn steps_lead_to_the_size_that_is_right_and_stay_there() {
 }
 
 #[test]
-fn only_the_same_build_with_the_same_jobs_holds_a_size_up() {
+fn only_the_same_build_holds_sizes_up() {
     let history = twenty_builds(1000, Some([8000, 16_000]));
     assert!(sizes(&history, &settings(), Some(1))[1] < 3000, "other jobs");
     let mut other = built(0, 1, None).key;
@@ -111,7 +111,7 @@ fn only_the_same_build_with_the_same_jobs_holds_a_size_up() {
 }
 
 #[test]
-fn what_was_given_to_an_untrusted_attempt_holds_nothing() {
+fn untrusted_sizes_do_not_hold_sizes_up() {
     let mut history = twenty_builds(1000, None);
     let free = sizes(&history, &settings(), None);
     let mut forged = built(100, 1000, Some([8000, 16_000]));

@@ -21,7 +21,7 @@ fn ask(history: &History, version: &str, variants: &str) -> [u64; 2] {
 }
 
 #[test]
-fn after_one_two_and_five_equal_builds_the_limit_is_at_most_3_2_and_1_5_times_the_need() {
+fn the_limits_margin_shrinks_with_equal_builds() {
     for need in [325, 3000, 20_000] {
         for (count, tenths) in [(1, 30), (2, 20), (5, 15)] {
             let history = history((0..count).map(|n| built(n, ("1", ""), need)));
@@ -33,14 +33,14 @@ fn after_one_two_and_five_equal_builds_the_limit_is_at_most_3_2_and_1_5_times_th
 }
 
 #[test]
-fn what_other_packages_need_is_forgotten_once_one_build_of_the_package_fitted() {
+fn one_fitting_build_overrides_other_packages() {
     let strangers = (100..200).map(|n| test_summary(&n.to_string(), "llvm", "1", 30_000));
     let own = || built(0, ("1", ""), 300);
     assert_eq!(ask(&history(strangers.chain([own()])), "1", ""), ask(&history([own()]), "1", ""));
 }
 
 #[test]
-fn a_new_version_that_needs_more_is_followed_within_two_attempts() {
+fn a_growing_version_is_followed_within_two_attempts() {
     let old = (0..60).map(|n| built(n, ("1", ""), 1000 + 3 * (n as u64 % 7)));
     let new = (60..62).map(|n| built(n, ("2", ""), 2600));
     let history = history(old.chain(new));
@@ -51,7 +51,7 @@ fn a_new_version_that_needs_more_is_followed_within_two_attempts() {
 }
 
 #[test]
-fn a_jump_that_no_key_names_is_below_the_limit_within_two_attempts() {
+fn an_unkeyed_jump_is_covered_within_two_attempts() {
     let needs = std::iter::repeat_n(1000, 60).chain([2600, 2600]);
     let history = history(needs.enumerate().map(|(n, need)| built(n, ("1", ""), need)));
     let [_, limit] = ask(&history, "1", "");
@@ -59,7 +59,7 @@ fn a_jump_that_no_key_names_is_below_the_limit_within_two_attempts() {
 }
 
 #[test]
-fn variants_that_are_dear_are_learnt_apart_from_those_that_are_not() {
+fn expensive_variants_are_learnt_separately() {
     let variants = ["~cuda", "+cuda"];
     let builds = (0..20).map(|n| built(n, ("1", variants[n % 2]), if n % 2 == 0 { 2000 } else { 20_000 }));
     let history = history(builds);
@@ -69,7 +69,7 @@ fn variants_that_are_dear_are_learnt_apart_from_those_that_are_not() {
 }
 
 #[test]
-fn nine_of_ten_retries_are_large_enough_and_most_of_them_hold_at_most_half_more_than_the_need() {
+fn most_retries_suffice_without_large_waste() {
     // needs that spread by a factor of two, in a fixed order without a pattern
     let needs: Vec<u64> = (0..400_u64).map(|n| 2000 + (n * 7919 % 401) * 5).collect();
     let history = history(needs.iter().take(128).enumerate().map(|(n, need)| built(n, ("1", ""), *need)));
@@ -88,7 +88,7 @@ fn nine_of_ten_retries_are_large_enough_and_most_of_them_hold_at_most_half_more_
 }
 
 #[test]
-fn after_a_second_failure_a_preset_is_taken_and_not_crept_up_to() {
+fn a_second_failure_jumps_to_the_preset() {
     let history = history((0..40).map(|n| built(n, ("1", ""), 1000)));
     let preset = Bytes(32 << 30);
     let settings =
@@ -100,7 +100,7 @@ fn after_a_second_failure_a_preset_is_taken_and_not_crept_up_to() {
 }
 
 #[test]
-fn a_retry_is_not_made_large_for_a_few_when_a_step_holds_most() {
+fn rare_needs_do_not_enlarge_every_retry() {
     // above what failed lie five at 1.3 times and one at 2.6 times the usual need
     let need = |n: usize| {
         if n % 20 == 19 {

@@ -21,7 +21,7 @@ fn ask(all: impl IntoIterator<Item = Summary>) -> Prediction {
 }
 
 #[test]
-fn a_kill_is_a_step_whether_it_was_below_the_default_or_above_it() {
+fn a_kill_steps_up_regardless_of_the_default() {
     for (limits, step, reason) in [
         (
             vec![100],
@@ -68,7 +68,7 @@ fn a_kill_is_a_step_whether_it_was_below_the_default_or_above_it() {
 }
 
 #[test]
-fn what_other_packages_need_does_not_decide_the_size_after_a_kill() {
+fn other_packages_do_not_size_after_a_kill() {
     let others = (0..40).map(|n| test_summary(&format!("o{n}"), &format!("other-{n}"), "1", 27_000 + n));
     let prediction = ask(others.chain([killed(1, 128)]));
     assert_eq!([&prediction.memory_request, &prediction.memory_limit].map(|size| size.value), [228 * MIB; 2]);
@@ -83,7 +83,7 @@ fn what_other_packages_need_does_not_decide_the_size_after_a_kill() {
 }
 
 #[test]
-fn after_a_kill_above_all_that_is_known_the_next_size_is_a_step_until_a_build_fits_again() {
+fn record_kills_step_up_until_a_build_fits() {
     let later = |minutes: u64, summary: Summary| Summary {
         started_unix_ms: summary.started_unix_ms + 60_000 * minutes,
         ..summary
@@ -116,7 +116,7 @@ fn after_a_kill_above_all_that_is_known_the_next_size_is_a_step_until_a_build_fi
 }
 
 #[test]
-fn below_ten_percent_an_answer_is_the_default_and_says_that_nothing_is_known() {
+fn answers_below_ten_percent_confidence_are_defaults() {
     let others = || (0..40).map(|n| test_summary(&format!("o{n}"), &format!("other-{n}"), "1", 20_000 + n));
     let (key, settings) = (built(0, 1).key, Settings::default());
     let answer = |all: Vec<Summary>| {
@@ -159,7 +159,7 @@ fn below_ten_percent_an_answer_is_the_default_and_says_that_nothing_is_known() {
 }
 
 #[test]
-fn where_the_package_is_known_too_little_the_default_is_no_less_than_it_has_needed() {
+fn uncertain_defaults_cover_the_packages_known_needs() {
     let apart = (0..12).map(|n| built(n, if n % 3 == 0 { 9000 } else { 20 }));
     let (history, key, settings) = (history(apart), built(0, 1).key, Settings::default());
     let predicted = predict(&history, &key, &settings);
@@ -172,7 +172,7 @@ fn where_the_package_is_known_too_little_the_default_is_no_less_than_it_has_need
 }
 
 #[test]
-fn a_failure_makes_nothing_surer_and_agreeing_evidence_does() {
+fn confidence_grows_with_agreement_never_with_failures() {
     let others = || {
         (0..40).map(|n| {
             let mut summary = built(n, 300);
@@ -216,7 +216,7 @@ fn a_low_confidence_says_what_holds_it_down() {
 }
 
 #[test]
-fn cpu_that_was_never_measured_is_the_default_and_says_so() {
+fn an_unmeasured_cpu_peak_keeps_the_default_limit() {
     // as a file that tells CPU time and no highest use is imported
     let mean_only = |n: usize| {
         let wall = Millis(60_000);
@@ -251,7 +251,7 @@ fn a_default_that_decides_is_exactly_the_default() {
 }
 
 #[test]
-fn equal_times_are_that_time_and_the_default_does_not_stretch_them() {
+fn equal_wall_times_are_predicted_exactly() {
     for (wall, count) in [(700, 1), (700, 3), (600_000, 10), (3, 2), (86_400_000, 40)] {
         let prediction = ask((0..count).map(|n| Summary { wall: Millis(wall), ..built(n, 300) }));
         let times = [&prediction.wall_p50, &prediction.wall_p95].map(|time| time.value);
@@ -260,7 +260,7 @@ fn equal_times_are_that_time_and_the_default_does_not_stretch_them() {
 }
 
 #[test]
-fn a_limit_far_above_all_that_was_needed_says_why() {
+fn a_limit_far_above_needs_is_explained() {
     let one = ask([Summary { wall: Millis(3_600_000), ..built(1, 5000) }]);
     assert!(one.memory_limit.value > 10_000 * MIB, "{:?}", one.memory_limit);
     let expected = "times the highest need (4.88 GiB), because only 1 attempt is known";
@@ -277,7 +277,7 @@ fn two_kinds() -> impl Iterator<Item = u64> {
 }
 
 #[test]
-fn two_kinds_of_builds_under_one_key_do_not_stretch_the_limit_far_above_the_larger() {
+fn a_bimodal_limit_stays_near_the_maximum() {
     let highest = two_kinds().max().unwrap();
     let all = two_kinds().enumerate().map(|(n, need)| Summary { wall: Millis(3_600_000), ..built(n, need) });
     let limit = ask(all).memory_limit.value / MIB;
@@ -285,7 +285,7 @@ fn two_kinds_of_builds_under_one_key_do_not_stretch_the_limit_far_above_the_larg
 }
 
 #[test]
-fn defaults_for_a_build_of_which_too_little_is_known_are_not_below_what_it_needed() {
+fn defaults_are_raised_to_the_known_need() {
     let least = |all: Vec<Summary>| {
         let mut prediction = defaults_raised_to_need(&history(all), &built(0, 1).key, &Settings::default());
         prediction.reason.clear();
@@ -315,7 +315,7 @@ proptest! {
 }
 
 #[test]
-fn a_limit_far_above_a_tiny_need_is_that_of_the_floor_and_of_the_room_for_file_pages() {
+fn a_tiny_needs_limit_stays_near_the_floor() {
     let tiny = |id: usize| Summary { need_peak: Bytes(MIB / 4), ..built(id, 1) };
     for count in [1, 3, 8] {
         let prediction = ask((1..=count).map(tiny));
@@ -330,7 +330,7 @@ fn a_limit_far_above_a_tiny_need_is_that_of_the_floor_and_of_the_room_for_file_p
 }
 
 #[test]
-fn an_attempt_that_memory_stopped_is_none_that_needed_a_size() {
+fn a_killed_attempt_is_not_counted_as_fitting() {
     let stopped = Summary { cause: Some(crate::domain::Cause::Oom), ..killed(2, 550) };
     let prediction = ask([built(1, 500), stopped]);
     assert!(prediction.reason.starts_with("1 attempt of this key needed 500 MiB;"), "{}", prediction.reason);
@@ -344,7 +344,7 @@ fn an_attempt_that_memory_stopped_is_none_that_needed_a_size() {
 }
 
 #[test]
-fn build_jobs_are_called_the_most_used_only_where_they_are() {
+fn a_most_used_job_count_is_labelled_correctly() {
     let with = |id: usize, jobs: u32| {
         let mut summary = built(id, 300);
         summary.key.hints.build_jobs = Some(jobs);

@@ -23,7 +23,7 @@ const SOURCES: [(IncompleteNeed, AsRead); 2] =
     [(IncompleteNeed::Prometheus, scraped), (IncompleteNeed::Processes, by_processes)];
 
 #[test]
-fn a_package_of_incomplete_needs_alone_gets_a_request_and_keeps_its_limit() {
+fn incomplete_needs_give_a_request_but_no_limit() {
     let nothing = ask(&history([]), &key("zlib", "1"));
     for (source, read) in SOURCES {
         let known = history((0..20).map(|n| read(built(n, "1", 300, 2))));
@@ -41,7 +41,7 @@ fn a_package_of_incomplete_needs_alone_gets_a_request_and_keeps_its_limit() {
 }
 
 #[test]
-fn a_prediction_says_how_many_of_its_attempts_were_measured_by_processes() {
+fn attempts_measured_by_processes_are_counted() {
     let all = ask(&history((0..20).map(|n| by_processes(built(n, "1", 300, 2)))), &key("zlib", "1"));
     assert_eq!(all.memory_request.basis.by_processes, 20);
     assert!(all.reason.contains("needed 300 MiB, measured by processes"), "{}", all.reason);
@@ -60,7 +60,7 @@ fn a_prediction_says_how_many_of_its_attempts_were_measured_by_processes() {
 }
 
 #[test]
-fn what_a_client_used_is_learnt_neither_as_memory_nor_as_cpu() {
+fn offloaded_usage_is_not_learnt() {
     let own = || (0..3).map(|n| built(n, "1", 300, 2));
     let elsewhere = (10..40).map(|n| Summary { offloaded_to: "docker".into(), ..built(n, "1", 1, 2) });
     let [without, with] = [history(own()), history(own().chain(elsewhere))];
@@ -75,7 +75,7 @@ fn what_a_client_used_is_learnt_neither_as_memory_nor_as_cpu() {
 }
 
 #[test]
-fn words_name_no_source_that_the_attempts_do_not_have() {
+fn the_reason_names_only_sources_in_use() {
     let others =
         (0..20).map(|n| by_processes(Summary { key: key("other", "1"), ..built(100 + n, "1", 9_000, 2) }));
     let known = history((0..3).map(|n| built(n, "1", 300, 2)).chain(others));
@@ -85,7 +85,7 @@ fn words_name_no_source_that_the_attempts_do_not_have() {
 }
 
 #[test]
-fn an_incomplete_need_raises_the_limit_and_makes_it_no_surer() {
+fn incomplete_needs_raise_limits_but_not_confidence() {
     for (_, read) in SOURCES {
         let seen = || (0..20).map(|n| read(built(n, "1", 20_000, 2)));
         let alone = ask(&history(seen()), &key("zlib", "1"));
@@ -100,7 +100,7 @@ fn an_incomplete_need_raises_the_limit_and_makes_it_no_surer() {
 }
 
 #[test]
-fn a_kill_that_the_cluster_reported_proves_the_limit_too_little_however_low_the_scraped_peak_is() {
+fn a_reported_kill_outweighs_a_low_scraped_peak() {
     let killed = |n| {
         let mut killed = scraped(stopped(n, "1", 900));
         killed.resources.memory_limit = Some(Bytes(4096 * MIB));
@@ -121,7 +121,7 @@ fn a_kill_that_the_cluster_reported_proves_the_limit_too_little_however_low_the_
 }
 
 #[test]
-fn what_cgroups_measured_is_not_lowered_by_an_incomplete_need() {
+fn incomplete_needs_do_not_lower_measured_sizes() {
     for (source, read) in SOURCES {
         let measured = || (0..3).map(|n| built(n, "1", 8_000, 2));
         let low = (0..100).map(|n| read(built(n, "1", 60, 2)));
@@ -151,7 +151,7 @@ fn kills_that_agents_measured_are_not_lowered_either() {
 
 /// The confidence is so low that the limit would be the default, had no build been stopped.
 #[test]
-fn a_limit_of_builds_of_very_different_needs_is_not_lowered_either() {
+fn incomplete_needs_do_not_lower_uncertain_limits() {
     let measured = || {
         let killed = Summary { wall: Millis(6_559 * 60_000), ..stopped(0, "1", 13_778) };
         [killed, built(1, "0", 1, 0), built(2, "1", 1, 0), built(3, "0", 14, 0)]
@@ -176,7 +176,7 @@ fn builds_scraped_once_set_no_size() {
 }
 
 #[test]
-fn stock_spack_is_not_sent_a_limit_that_only_incomplete_needs_speak_for() {
+fn stock_spack_gets_no_limit_from_incomplete_needs() {
     use crate::gantry::{self, ExtraVariable};
     let settings =
         gantry::Settings { extras: vec![ExtraVariable::MemoryLimit], ..gantry::Settings::default() };
@@ -192,7 +192,7 @@ fn stock_spack_is_not_sent_a_limit_that_only_incomplete_needs_speak_for() {
 
 proptest! {
     #[test]
-    fn whatever_incomplete_needs_say_no_limit_is_lower_and_none_is_surer(
+    fn incomplete_needs_never_lower_limits_or_raise_confidence(
         measured in prop::collection::vec((0..3_u8, 1..20_000_u64, 0..5_u32, 1..9_000_u64, prop::bool::weighted(0.2)), 0..20),
         seen in prop::collection::vec((0..3_u8, 1..20_000_u64, 0..5_u32, 1..9_000_u64, prop::bool::weighted(0.2)), 0..30),
         preset in any::<bool>(),

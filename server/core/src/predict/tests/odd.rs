@@ -45,7 +45,7 @@ fn rates(of: &Prediction) -> [u64; 4] {
 }
 
 #[test]
-fn few_odd_attempts_of_a_finer_key_decide_little() {
+fn few_odd_attempts_decide_little() {
     let imported: [Builds<'_>; 1] = [(50, ["", ""], [7475, 1536], same)];
     let versions = ["1.0", "1.1", "1.2", "1.3"]
         .map(|version| (11, [version, "x86_64"], [600, 64], same as fn(&mut Summary)));

@@ -13,7 +13,7 @@ fn asked(package: &str) -> Key {
 }
 
 #[test]
-fn a_part_that_was_never_run_gets_the_size_of_the_others() {
+fn a_new_part_is_sized_like_its_siblings() {
     for (parts, new) in [
         (["test 1/3", "test 2/3", "test 3/3"], "test 2/4"),
         (["build: [a, x]", "build: [b, x]", "build: [c, x]"], "build: [d, y]"),
@@ -37,7 +37,7 @@ fn a_part_that_was_never_run_gets_the_size_of_the_others() {
 }
 
 #[test]
-fn a_part_that_is_known_by_itself_is_not_sized_by_the_others() {
+fn a_known_part_is_not_sized_by_siblings() {
     let mut history = History::new(100);
     for n in 0..20 {
         part(&mut history, &format!("large{n}"), "build: [release]", 6000);

@@ -73,7 +73,7 @@ fn two_projects(capacity: usize) -> History {
 }
 
 #[test]
-fn attempts_that_are_measured_and_not_used_are_named() {
+fn measured_but_unused_attempts_are_mentioned() {
     let mut history = History::new(100);
     let reason =
         |history: &History| predict(history, &built("q", "a/x", "1", 1).key, &Settings::default()).reason;
@@ -93,7 +93,7 @@ fn attempts_that_are_measured_and_not_used_are_named() {
 }
 
 #[test]
-fn thousands_of_untrusted_attempts_lower_nothing_and_change_nothing_of_other_projects() {
+fn untrusted_attempts_lower_nothing_and_affect_no_others() {
     // just as large as the attempts that are there: one attempt more would push the oldest out
     let mut history = two_projects(40);
     let all = |history: &History| {
@@ -133,7 +133,7 @@ fn thousands_of_untrusted_attempts_lower_nothing_and_change_nothing_of_other_pro
 }
 
 #[test]
-fn an_id_that_an_untrusted_attempt_took_is_still_that_of_the_trusted_one() {
+fn a_trusted_attempt_reclaims_its_squatted_id() {
     let mut history = History::new(100);
     history.learn(Arc::new(untrusted(built("1", "ours", "1", 1))));
     history.learn(Arc::new(built("1", "ours", "1", 500)));
@@ -144,7 +144,7 @@ fn an_id_that_an_untrusted_attempt_took_is_still_that_of_the_trusted_one() {
 }
 
 #[test]
-fn untrusted_attempts_that_need_more_raise_their_own_project_and_say_so() {
+fn larger_untrusted_attempts_raise_only_their_project() {
     let mut history = two_projects(1000);
     for n in 0..20 {
         history.learn(Arc::new(untrusted(built(&format!("x{n}"), "ours", "1", 2000))));
@@ -161,7 +161,7 @@ fn untrusted_attempts_that_need_more_raise_their_own_project_and_say_so() {
 }
 
 #[test]
-fn untrusted_attempts_that_are_like_the_others_raise_little() {
+fn ordinary_untrusted_attempts_raise_little() {
     let mut history = two_projects(1000);
     let before = answers(&history, "ours", "1", None).prediction.memory_limit.value;
     for n in 0..20 {
@@ -172,7 +172,7 @@ fn untrusted_attempts_that_are_like_the_others_raise_little() {
 }
 
 #[test]
-fn a_claim_to_need_the_largest_machine_raises_what_is_known_to_a_few_times_as_much_and_no_more() {
+fn untrusted_claims_raise_sizes_at_most_fourfold() {
     let mut history = two_projects(1000);
     let key = built("q", "ours", "1", 1).key;
     let (before, failed) = (predict(&history, &key, &Settings::default()), Bytes(900 * MIB));
@@ -230,7 +230,7 @@ proptest! {
 }
 
 #[test]
-fn what_a_fork_claims_where_its_project_has_no_trusted_builds_is_bounded_by_what_the_fleet_needs() {
+fn untrusted_only_projects_are_bounded_by_the_fleet() {
     let mut history = two_projects(1000);
     for n in 0..20 {
         history.learn(Arc::new(untrusted(built(&format!("x{n}"), "a-fork", "1", 200 << 10))));

@@ -21,7 +21,7 @@ fn with(seen: &KnownFailures, evidence: &Evidence, history: &History) -> Verdict
 }
 
 #[test]
-fn the_same_unproven_failure_at_the_same_commit_ends_it() {
+fn a_repeated_failure_at_one_commit_stops_retries() {
     let (mut seen, history) = (KnownFailures::new(10), History::new(1));
     let first = asked("1", "/builds/a/x: curl: (6) Could not resolve host: x");
     let verdict = with(&seen, &first, &history);
@@ -54,7 +54,7 @@ fn lived(seen: &mut KnownFailures, history: &mut History, log: &str, ends: &[Out
 }
 
 #[test]
-fn what_passed_on_a_retry_before_is_flaky_and_retried_while_that_pays() {
+fn failures_that_passed_on_retry_are_flaky() {
     use Outcome::{Failed, Succeeded};
     let broken = "a.c:1:1: error: no";
     assert_eq!(with(&KnownFailures::new(9), &asked("x", broken), &History::new(9)).action, Action::No);
@@ -76,7 +76,7 @@ fn what_passed_on_a_retry_before_is_flaky_and_retried_while_that_pays() {
 }
 
 #[test]
-fn some_retries_that_do_not_pay_are_made_to_see_whether_that_is_still_so() {
+fn unprofitable_retries_are_still_sampled() {
     let (mut seen, mut history) = (KnownFailures::new(20), History::new(50));
     let ends = [[Outcome::Succeeded].as_slice(), [Outcome::Failed; 12].as_slice()].concat();
     lived(&mut seen, &mut history, ODD, &ends);
@@ -107,7 +107,7 @@ fn what_is_seen_is_bounded() {
 }
 
 #[test]
-fn a_failure_is_shown_by_its_first_error_as_the_log_had_it() {
+fn a_signature_shows_the_first_original_error() {
     for (log, first) in [
         (
             "cc -c a.c\na.c:3:1: error: no 'x86_64'\na.c:9:1: error: then this\nmake: *** [x] Error 1\n",
@@ -137,7 +137,7 @@ fn of_job(id: &str, pipeline: &str, outcome: Outcome) -> Summary {
 }
 
 #[test]
-fn a_retry_that_gitlab_made_by_itself_and_that_passed_weighs_against_a_no_that_stood_on_the_log() {
+fn passing_gitlab_retries_outweigh_a_log_based_no() {
     let (mut seen, mut history) = (KnownFailures::new(10), History::new(10));
     let broken = "a.c:1:1: error: no";
     let failed = |id: &str, pipeline: &str| Evidence {
@@ -172,7 +172,7 @@ fn a_retry_that_gitlab_made_by_itself_and_that_passed_weighs_against_a_no_that_s
 }
 
 #[test]
-fn a_passing_retry_says_nothing_against_a_no_that_more_than_the_log_proves() {
+fn passing_retries_do_not_outweigh_a_proven_no() {
     let (mut seen, mut history) = (KnownFailures::new(10), History::new(10));
     let crash = |id: &str, pipeline: &str| Evidence {
         attempt: AttemptId::parse(id).unwrap(),

@@ -40,7 +40,7 @@ fn both(summary: &Summary, history: &History, settings: &Settings) -> (Verdict, 
 }
 
 #[test]
-fn a_retry_that_nothing_has_to_grow_for_has_the_size_that_callers_get() {
+fn a_retry_without_growth_has_the_predicted_size() {
     let settings = Settings::default();
     let apart = (0..12).map(|n| built(n, "zlib", if n % 3 == 0 { 9000 } else { 20 }, None));
     let others = (0..80).map(|n| built(n, &format!("other-{n}"), 20_000, None));
@@ -58,7 +58,7 @@ fn a_retry_that_nothing_has_to_grow_for_has_the_size_that_callers_get() {
 }
 
 #[test]
-fn a_prediction_after_a_kill_has_the_size_of_the_verdict_also_where_the_need_was_growing() {
+fn predictions_after_a_kill_match_the_verdict() {
     let settings = Settings::default();
     let later =
         |summary: Summary| Summary { started_unix_ms: summary.started_unix_ms + 3_600_000, ..summary };
@@ -88,7 +88,7 @@ fn a_prediction_after_a_kill_has_the_size_of_the_verdict_also_where_the_need_was
 }
 
 #[test]
-fn a_kill_of_an_attempt_that_is_not_in_the_history_yet_is_known_to_the_next_prediction() {
+fn a_kill_counts_before_its_attempt_is_learnt() {
     let settings = Settings::default();
     let lost = killed("k", 420, None);
     let asked = Evidence { attempt: lost.attempt.clone(), ..evidence(Some(lost.clone()), Exit::Code(2), "") };
@@ -121,7 +121,7 @@ fn a_kill_of_an_attempt_that_is_not_in_the_history_yet_is_known_to_the_next_pred
 }
 
 #[test]
-fn of_a_build_of_which_only_a_kill_is_known_the_words_say_why_it_is_less_than_the_default() {
+fn the_reason_explains_sizes_below_the_default() {
     let unknown = killed("k", 100, None);
     let (verdict, predicted) = both(&unknown, &history([unknown.clone()]), &Settings::default());
     let next = verdict.next.unwrap();
@@ -149,7 +149,7 @@ fn of_a_build_of_which_only_a_kill_is_known_the_words_say_why_it_is_less_than_th
 }
 
 #[test]
-fn a_retry_with_unknown_build_jobs_is_judged_by_those_of_the_attempt_before() {
+fn a_retry_inherits_unknown_build_jobs() {
     let needs = [(2, 200), (4, 380), (8, 740)].into_iter().cycle().take(12);
     let known = (0..).zip(needs).map(|(n, (jobs, need))| built(n, "zlib", need, Some(jobs)));
     let first = killed("k1", 400, Some(8));
@@ -163,7 +163,7 @@ fn a_retry_with_unknown_build_jobs_is_judged_by_those_of_the_attempt_before() {
 }
 
 #[test]
-fn a_next_size_is_no_less_than_the_verdict_on_the_attempt_before_named() {
+fn a_next_size_never_undercuts_the_previous_verdict() {
     let summary = killed("k", 300, None);
     let named = NamedSizes { request: Bytes(700 * MIB), limit: Bytes(900 * MIB) };
     let asked = Evidence { named_before: Some(named), ..evidence(Some(summary.clone()), Exit::Code(2), "") };
@@ -177,7 +177,7 @@ fn a_next_size_is_no_less_than_the_verdict_on_the_attempt_before_named() {
 }
 
 #[test]
-fn a_cap_below_all_that_is_known_is_no_and_names_the_size_that_it_would_take() {
+fn a_cap_below_all_needs_refuses_a_retry() {
     let needs = [308, 320, 331, 340, 345, 350, 352, 356];
     let known = |jobs| (0..).zip(needs).map(move |(n, need)| built(n, "zlib", need, jobs));
     let at = |cap: u64, jobs: Option<u32>| {
@@ -201,7 +201,7 @@ fn a_cap_below_all_that_is_known_is_no_and_names_the_size_that_it_would_take() {
 }
 
 #[test]
-fn a_prediction_of_a_build_that_never_fitted_names_the_size_of_the_verdict_as_its_least() {
+fn never_fitted_builds_share_the_verdicts_lower_bound() {
     for limit in [40, 100, 250, 900, 5000] {
         let unknown = killed("k", limit, None);
         let (verdict, predicted) = both(&unknown, &history([unknown.clone()]), &Settings::default());
@@ -223,7 +223,7 @@ fn a_prediction_of_a_build_that_never_fitted_names_the_size_of_the_verdict_as_it
 }
 
 #[test]
-fn of_two_verdicts_on_one_memory_end_the_later_counts_whichever_comes_first() {
+fn the_later_verdict_on_a_memory_end_counts() {
     let verdict = |limit: u64, given: u64| {
         let killed = killed("open", limit, None);
         let (mut verdict, _) = both(&killed, &history([killed.clone()]), &Settings::default());
@@ -252,7 +252,7 @@ fn of_two_verdicts_on_one_memory_end_the_later_counts_whichever_comes_first() {
 
 proptest! {
     #[test]
-    fn a_next_size_is_at_least_what_is_predicted_or_says_why_not(
+    fn a_next_size_covers_the_prediction_or_explains(
         needs in prop::collection::vec((50..4000_u64, prop::option::of(1..9_u32)), 0..8),
         kills in prop::collection::vec(50..4000_u64, 0..4),
         others in 0..40_u64,
@@ -280,7 +280,7 @@ proptest! {
 }
 
 #[test]
-fn a_caller_of_another_project_neither_takes_away_nor_makes_up_how_memory_ended_an_attempt() {
+fn other_projects_cannot_change_a_memory_end() {
     let settings = Settings::default();
     let mut lost = killed("k", 420, None);
     lost.key.project = "team/x".into();

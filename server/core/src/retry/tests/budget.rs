@@ -12,7 +12,7 @@ fn policy(text: &str) -> RetryPolicy {
 }
 
 #[test]
-fn every_cause_has_terms_and_those_taken_away_do_not_count() {
+fn every_cause_has_policy_terms() {
     for cause in Cause::ALL {
         let terms = RetryPolicy::default().terms(&Key::default(), cause);
         assert_eq!(terms.retries == 0, cause.is_final(), "{cause:?}");
@@ -21,7 +21,7 @@ fn every_cause_has_terms_and_those_taken_away_do_not_count() {
 }
 
 #[test]
-fn exceptions_are_for_the_projects_stacks_and_causes_they_name() {
+fn exceptions_apply_to_their_project_stack_and_cause() {
     let policy = policy(
         "[[terms]]\nproject = \"a\"\ncause = \"infra\"\nretries = 0\n[[terms]]\nstack = \"s\"\nwait_s = 7\n",
     );
@@ -60,7 +60,7 @@ fn a_policy_file_that_is_wrong_says_where() {
 }
 
 #[test]
-fn where_the_policy_allows_fewer_retries_than_the_budget_the_verdict_says_how_many() {
+fn the_verdict_states_a_tighter_retry_policy() {
     let of = |evidence: &Evidence| {
         let verdict = judged(evidence);
         (verdict.action, verdict.attempts_left, verdict.outlook.retries_allowed)
@@ -75,14 +75,14 @@ fn where_the_policy_allows_fewer_retries_than_the_budget_the_verdict_says_how_ma
 }
 
 #[test]
-fn the_policy_can_ask_for_a_retry_of_what_is_broken() {
+fn the_policy_can_allow_retries_of_deterministic_failures() {
     let policy = policy("[[terms]]\ncause = \"deterministic\"\nretries = 1\n");
     let verdict = with(&policy, &code(2, "a.c:3:1: error: no"), &History::new(1));
     assert_eq!((verdict.cause, verdict.action), (Cause::Deterministic, Action::AsIs));
 }
 
 #[test]
-fn waits_double_up_to_a_bound_and_are_the_same_for_the_same_question() {
+fn waits_double_to_a_bound_and_are_deterministic() {
     let terms = RetryPolicy::default().terms(&Key::default(), Cause::Infra);
     let wait = |id: &str, number| terms.wait_before(&AttemptId::parse(id).unwrap(), number).0;
     assert!((22_500..=30_000).contains(&wait("7", 1)) && (45_000..=60_000).contains(&wait("7", 2)));
@@ -93,7 +93,7 @@ fn waits_double_up_to_a_bound_and_are_the_same_for_the_same_question() {
 }
 
 #[test]
-fn a_retry_has_a_price_and_waiting_saves_some_of_it() {
+fn a_retry_has_costs_that_waiting_reduces() {
     let infra = Evidence {
         failure_reason: "api_failure".into(),
         ..evidence(Some(failed(Some(0))), Exit::Code(1), "")
@@ -112,7 +112,7 @@ fn a_retry_has_a_price_and_waiting_saves_some_of_it() {
 }
 
 #[test]
-fn a_need_that_was_still_growing_gets_what_it_was_growing_to() {
+fn a_growing_need_is_extrapolated() {
     let mut history = History::new(10);
     for id in 100..108 {
         history.learn(Arc::new(Summary {

@@ -14,7 +14,7 @@ fn container_reason(reason: &str) -> Evidence {
 }
 
 #[test]
-fn memory_of_another_container_is_named_and_grows_nothing() {
+fn another_containers_memory_end_grows_no_build_size() {
     for (container, raised) in [
         ("helper", "KUBERNETES_HELPER_MEMORY_LIMIT"),
         ("init-permissions", "KUBERNETES_HELPER_MEMORY_LIMIT"),
@@ -52,7 +52,7 @@ fn memory_of_the_builds_container_is_the_builds() {
 }
 
 #[test]
-fn a_build_that_prints_the_runners_line_moves_no_size() {
+fn a_printed_runner_line_changes_no_size() {
     let printed = runners("helper").log_tail + "\nmake: *** [all] Error 2\nERROR: Job failed: exit code 2\n";
     let verdict = judged(&Evidence { failure_reason: "script_failure".into(), ..code(2, &printed) });
     assert!(!matches!(verdict.action, Action::Bigger) && verdict.cause != Cause::Oom, "{verdict:?}");

@@ -53,7 +53,7 @@ fn known(log: &str, cause: Cause) -> (Corrections, Verdict) {
 }
 
 #[test]
-fn a_corrected_cause_decides_and_the_failure_keeps_its_signature_and_its_evidence() {
+fn a_correction_decides_but_keeps_signature_and_evidence() {
     let natural = judged(&code(2, BROKEN));
     assert_eq!((natural.cause, natural.action), (Cause::Deterministic, Action::No));
     let verdict = corrected(&code(2, BROKEN), &correction(Cause::Infra));
@@ -70,7 +70,7 @@ fn a_corrected_cause_decides_and_the_failure_keeps_its_signature_and_its_evidenc
 }
 
 #[test]
-fn after_a_correction_each_line_of_evidence_is_marked_for_the_new_cause() {
+fn evidence_is_marked_for_the_corrected_cause() {
     let asked = code(1, "curl: (6) Could not resolve host: x\na.c:1:1: error: no\n");
     let marked = |verdict: &Verdict| -> Vec<(String, bool)> {
         let of_log = verdict.evidence.iter().filter(|line| line.source == EvidenceSource::Log);
@@ -93,7 +93,7 @@ fn after_a_correction_each_line_of_evidence_is_marked_for_the_new_cause() {
 }
 
 #[test]
-fn what_succeeded_and_what_the_kernel_proved_is_not_changed_by_the_word_about_a_signature() {
+fn signature_corrections_do_not_override_success_or_kernel() {
     let (known, _) = known(BROKEN, Cause::Infra);
     let rules = LogRules::built_in();
     let found = |evidence: &Evidence| known.apply("p", &other(), classify(evidence, &rules), HOUR).cause;
@@ -103,7 +103,7 @@ fn what_succeeded_and_what_the_kernel_proved_is_not_changed_by_the_word_about_a_
 }
 
 #[test]
-fn the_word_about_a_signature_ends_and_holds_for_its_project_alone() {
+fn signature_corrections_expire_and_stay_in_their_project() {
     let (mut known, verdict) = known(BROKEN, Cause::Infra);
     let natural = || classify(&code(2, BROKEN), &LogRules::built_in());
     assert_eq!(known.apply("p", &other(), natural(), 24 * HOUR - 1).decided_by, Some(EvidenceSource::Person));
@@ -127,7 +127,7 @@ fn an_attempt_does_not_inherit_its_own_word() {
 }
 
 #[test]
-fn of_several_words_about_a_signature_the_last_that_holds_counts_in_whatever_order_they_are_read() {
+fn the_last_valid_signature_correction_counts() {
     let natural = || classify(&code(2, BROKEN), &LogRules::built_in());
     let id = judged(&code(2, BROKEN)).outlook.signature.unwrap().id;
     let word = |attempt: &str, cause, at_unix_ms, until_unix_ms| {
@@ -156,7 +156,7 @@ fn of_several_words_about_a_signature_the_last_that_holds_counts_in_whatever_ord
 }
 
 #[test]
-fn wrong_verdicts_are_counted_by_the_rule_that_was_wrong() {
+fn wrong_verdicts_are_counted_by_rule() {
     let mut known = Corrections::new(2);
     for (id, log, cause) in [
         ("1", BROKEN, Cause::Infra),

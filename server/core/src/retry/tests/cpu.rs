@@ -17,7 +17,7 @@ fn late(summary: Summary) -> Verdict {
 }
 
 #[test]
-fn a_build_that_its_cpu_limit_held_back_until_its_time_was_over_gets_more_cpu_and_nothing_else() {
+fn a_throttled_timeout_gets_only_more_cpu() {
     let verdict = late(held_back(1150, 900));
     assert_eq!((verdict.cause, verdict.action), (Cause::Contention, Action::Bigger), "{}", verdict.reason);
     let (next, before) = (verdict.next.unwrap(), failed(None).resources);
@@ -54,7 +54,7 @@ fn more_cpu_has_its_bounds() {
 }
 
 #[test]
-fn throttling_is_a_reason_only_for_a_build_that_ran_out_of_time() {
+fn throttling_explains_only_timeouts() {
     let cause =
         |summary: Summary, code, log: &str| judged(&evidence(Some(summary), Exit::Code(code), log)).cause;
     assert_eq!(cause(held_back(1150, 900), 2, "a.c:1:1: error: no"), Cause::Deterministic);
@@ -101,7 +101,7 @@ fn more_memory_or_fewer_jobs_or_both() {
 }
 
 #[test]
-fn a_number_of_build_jobs_that_was_not_recorded_is_not_named_and_not_halved() {
+fn unrecorded_build_jobs_are_neither_named_nor_halved() {
     let of_package = |package: &str, jobs: Option<u32>| {
         let mut history = History::new(20);
         for id in 100..108 {
@@ -127,7 +127,7 @@ fn a_number_of_build_jobs_that_was_not_recorded_is_not_named_and_not_halved() {
 }
 
 #[test]
-fn what_was_taken_away_never_grows_in_any_dimension() {
+fn preempted_builds_grow_in_no_dimension() {
     for pod in ["Preempting", "NodeShutdown", "NodeLost", "Evicted: The node was low on resource: pids. "] {
         for summary in [held_back(1150, 90_000), Summary { oom_kill: None, ..starved() }] {
             let had = summary.resources;

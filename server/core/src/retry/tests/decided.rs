@@ -33,7 +33,7 @@ fn memory(next: &Prediction) -> [(SizeKind, &Quantity); 2] {
 }
 
 #[test]
-fn a_verdict_says_where_memory_stopped_the_attempt_if_it_is_known() {
+fn a_verdict_states_a_known_memory_stop() {
     let stopped = |verdict: Verdict| verdict.outlook.stopped_at;
     let judged = verdict_on(killed_at(120), &usual(), &Settings::default());
     assert_eq!((judged.action, stopped(judged)), (Action::Bigger, Some(Bytes(120 * MIB))));
@@ -43,7 +43,7 @@ fn a_verdict_says_where_memory_stopped_the_attempt_if_it_is_known() {
 }
 
 #[test]
-fn a_size_that_the_history_decides_is_not_called_a_step() {
+fn a_size_from_history_is_not_called_step() {
     for limit in [20, 60, 120, 180, 240] {
         let next = verdict_on(killed_at(limit), &usual(), &Settings::default()).next.unwrap();
         for (kind, size) in memory(&next) {
@@ -57,7 +57,7 @@ fn a_size_that_the_history_decides_is_not_called_a_step() {
 }
 
 #[test]
-fn a_step_is_called_a_step_and_growth_is_called_growth() {
+fn steps_and_growth_are_named_correctly() {
     let settings = Settings::default();
     let next = verdict_on(killed_at(550), &usual(), &settings).next.unwrap();
     for (_, size) in memory(&next) {
@@ -75,7 +75,7 @@ fn a_step_is_called_a_step_and_growth_is_called_growth() {
 }
 
 #[test]
-fn after_the_first_kill_of_an_unknown_package_the_next_size_is_a_step_above_that() {
+fn an_unknown_packages_kill_leads_to_a_step() {
     let strangers: Vec<Summary> =
         (0..3).map(|n| test_summary(&format!("s{n}"), &format!("other-{n}"), "1", 20_000)).collect();
     for others in [0, 3] {
@@ -103,7 +103,7 @@ fn after_the_first_kill_of_an_unknown_package_the_next_size_is_a_step_above_that
 }
 
 #[test]
-fn after_a_kill_below_earlier_kills_the_next_size_is_a_step_above_the_highest_of_them() {
+fn a_step_starts_above_the_highest_kill() {
     let stopped = |id: &str, limit| Summary { attempt: AttemptId::parse(id).unwrap(), ..killed_at(limit) };
     let next_of = |highest, settings: &Settings| {
         let mut history = History::new(10);
@@ -133,7 +133,7 @@ fn after_a_kill_below_earlier_kills_the_next_size_is_a_step_above_the_highest_of
 }
 
 #[test]
-fn as_is_is_the_size_that_was_in_force_or_says_what_takes_its_place() {
+fn as_is_keeps_the_size_or_explains_changes() {
     let sized = |request: Option<u64>, limit: Option<u64>, settings: &Settings| {
         let resources = Resources {
             memory_request: request.map(Bytes),
@@ -189,7 +189,7 @@ fn a_size_that_the_cap_cuts_promises_nothing() {
 }
 
 #[test]
-fn a_prediction_that_rests_on_kills_alone_is_no_knowledge() {
+fn predictions_from_kills_alone_have_no_confidence() {
     let mut history = History::new(10);
     for n in 0..4 {
         let attempt = AttemptId::parse(&format!("k{n}")).unwrap();

@@ -106,7 +106,7 @@ fn dealt(pieces: &[Piece], deal: &[(u32, usize)]) -> Vec<Vec<Piece>> {
 }
 
 #[test]
-fn of_two_logs_in_two_questions_the_same_one_decides_in_either_order() {
+fn two_logs_decide_equally_in_either_order() {
     let network = Piece::Log(vec!["curl: (6) Could not resolve host: x".into()]);
     let compiler = Piece::Log(vec!["a.c:3:1: error: no".into()]);
     let (one, other) = (vec![network.clone()], vec![compiler.clone()]);
@@ -118,7 +118,7 @@ fn of_two_logs_in_two_questions_the_same_one_decides_in_either_order() {
 
 proptest! {
     #[test]
-    fn any_order_of_the_same_evidence_in_any_questions_ends_in_the_same_verdict(
+    fn evidence_order_does_not_change_the_verdict(
         pieces in prop::collection::vec(any_piece(), 1..8),
         deal in prop::collection::vec((any::<u32>(), 0..4_usize), 8),
         kills in prop::sample::select(vec![None, Some(None), Some(Some(0)), Some(Some(1))]),

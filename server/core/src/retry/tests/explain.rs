@@ -10,7 +10,7 @@ const LOG: &str = "cc -c a.c\n\
                    make: *** [Makefile:3: a.o] Error 1\n";
 
 #[test]
-fn an_explanation_names_every_rule_its_lines_and_why_one_decides() {
+fn an_explanation_lists_rules_lines_and_the_decision() {
     let explained = explain(LOG, &LogRules::built_in(), &no_records);
     assert_eq!(explained.cause, Cause::Undecided);
     let rule = |id: &str| explained.rules.iter().find(|fired| fired.rule == id).unwrap();
@@ -25,7 +25,7 @@ fn an_explanation_names_every_rule_its_lines_and_why_one_decides() {
 }
 
 #[test]
-fn an_explanation_and_a_verdict_agree_on_every_example_of_every_rule() {
+fn explanations_and_verdicts_agree_on_all_examples() {
     let rules = LogRules::built_in();
     for line in rules::built_in().unwrap().iter().flat_map(|rule| &rule.matches) {
         let (explained, verdict) =
@@ -36,7 +36,7 @@ fn an_explanation_and_a_verdict_agree_on_every_example_of_every_rule() {
 }
 
 #[test]
-fn a_log_that_no_rule_knows_is_explained_by_its_last_words_and_lines_are_bounded() {
+fn unmatched_logs_are_explained_by_their_last_error() {
     let explained = explain("building\nfatal: the moon is full\n", &LogRules::built_in(), &no_records);
     assert!(explained.rules.is_empty());
     assert_eq!(explained.last_words.as_deref(), Some("fatal: the moon is full"));
@@ -54,7 +54,7 @@ const GOOD: &str = "[[rule]]\nid = \"moon\"\ncause = \"infra\"\npattern = 'the m
                     matches = ['the moon is full']\nspares = ['the moon']\n";
 
 #[test]
-fn a_file_without_mistakes_is_counted_and_one_with_mistakes_names_file_and_rule() {
+fn rule_mistakes_name_file_and_rule() {
     let good = checked(&[("a.toml", GOOD)]);
     assert_eq!((good.rule_count, good.errors.len(), good.notes.len()), (1, 0, 0), "{good:?}");
     let twice = checked(&[("a.toml", GOOD), ("b.toml", GOOD)]).errors.join("\n");
@@ -78,7 +78,7 @@ fn a_file_without_mistakes_is_counted_and_one_with_mistakes_names_file_and_rule(
 }
 
 #[test]
-fn a_rule_that_others_always_decide_before_is_a_mistake() {
+fn a_rule_hidden_by_others_is_a_mistake() {
     let hidden = "[[rule]]\nid = \"full\"\ncause = \"deterministic\"\npattern = 'No space left'\n\
                   matches = ['x: No space left on device']\n";
     let wrong = checked(&[("a.toml", hidden)]).errors.join("\n");

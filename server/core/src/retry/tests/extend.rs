@@ -14,7 +14,7 @@ const OWN: &str = "[[rule]]\nid = \"licence\"\ncause = \"contention\"\npattern =
                    matches = [\"E: no free licence for x\"]\nspares = [\"a free licence\"]\n";
 
 #[test]
-fn rules_of_the_operator_join_those_of_the_program() {
+fn operator_rules_extend_or_replace_built_in_ones() {
     let own = rules("own.toml", OWN).unwrap();
     assert_eq!(own.len(), LogRules::built_in().len() + 1);
     assert_eq!(cause(&own, "E: no free licence for icc"), Some(Cause::Contention));
@@ -28,7 +28,7 @@ fn rules_of_the_operator_join_those_of_the_program() {
 }
 
 #[test]
-fn rules_that_are_wrong_are_named_all_at_once() {
+fn all_wrong_rules_are_reported_together() {
     let bad = |what: &str, with: &str| OWN.replace(what, with);
     for (text, named) in [
         (bad("no free licence'", "(no'"), "licence: pattern"),
@@ -67,7 +67,7 @@ fn spacks_taxonomy_is_read_as_it_is() {
 }
 
 #[test]
-fn a_file_of_another_form_is_named_with_its_line() {
+fn malformed_files_are_reported_with_their_line() {
     for (text, named) in [
         ("", "has no error_classes"),
         ("taxonomy:\n  - x\n", "line 2"),

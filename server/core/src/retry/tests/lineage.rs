@@ -13,7 +13,7 @@ fn of_job(id: &str, minute: u64, retries: Option<&str>) -> Summary {
 }
 
 #[test]
-fn attempts_of_a_job_are_counted_without_the_ci_systems_number() {
+fn attempts_are_counted_without_the_ci_number() {
     let mut history = History::new(10);
     for (id, minute) in [("a", 0), ("b", 10), ("c", 20)] {
         history.learn(Arc::new(of_job(id, minute, None)));
@@ -33,7 +33,7 @@ fn attempts_of_a_job_are_counted_without_the_ci_systems_number() {
 }
 
 #[test]
-fn a_clock_that_is_an_hour_off_does_not_break_the_chain() {
+fn clock_skew_does_not_break_the_retry_chain() {
     let mut history = History::new(10);
     history.learn(Arc::new(of_job("a", 60, None)));
     let second = of_job("b", 0, Some("a"));
@@ -42,7 +42,7 @@ fn a_clock_that_is_an_hour_off_does_not_break_the_chain() {
 }
 
 #[test]
-fn attempts_that_say_they_retry_each_other_end_somewhere() {
+fn circular_retry_chains_terminate() {
     let mut history = History::new(10);
     history.learn(Arc::new(of_job("a", 0, Some("b"))));
     history.learn(Arc::new(of_job("b", 1, Some("a"))));
@@ -69,7 +69,7 @@ fn left(attempt: &str, reported_number: u32, listed: Vec<ListedRun>) -> u32 {
 }
 
 #[test]
-fn the_ci_systems_list_counts_runs_that_no_agent_saw() {
+fn the_ci_list_counts_unobserved_runs() {
     let runs = list(&[("103", "failed"), ("101", "failed"), ("102", "canceled")]);
     assert_eq!(["101", "102", "103"].map(|id| left(id, 1, runs.clone())), [2, 1, 0]);
     assert_eq!(left("gitlab.com:102", 1, runs.clone()), 1, "with the host in front");
@@ -90,7 +90,7 @@ fn the_ci_systems_list_counts_runs_that_no_agent_saw() {
 }
 
 #[test]
-fn the_number_of_retries_that_gitlab_tells_is_a_hint_and_no_more() {
+fn gitlabs_retry_count_is_only_a_hint() {
     // it tells 1, 2, 2 for the first three runs of a job
     let runs = list(&[("101", "failed"), ("102", "failed"), ("103", "failed")]);
     for (id, hint, expected) in [("101", 1, 2), ("102", 2, 1), ("103", 2, 0)] {
@@ -113,7 +113,7 @@ fn the_number_of_retries_that_gitlab_tells_is_a_hint_and_no_more() {
 }
 
 #[test]
-fn a_list_without_numbers_goes_by_its_own_times_and_one_of_an_unknown_job_says_nothing() {
+fn unnumbered_ci_lists_are_ordered_by_time() {
     let run = |id: &str, created| ListedRun {
         created_unix_ms: Some(created),
         ..list(&[(id, "failed")])[0].clone()
@@ -125,7 +125,7 @@ fn a_list_without_numbers_goes_by_its_own_times_and_one_of_an_unknown_job_says_n
 }
 
 #[test]
-fn the_number_of_a_job_orders_attempts_although_a_clock_is_an_hour_off() {
+fn job_numbers_order_attempts_despite_clock_skew() {
     let mut history = History::new(10);
     // the second ran after the first, on a machine whose clock is an hour ahead
     for (id, minute) in [("gitlab.com:11", 0), ("gitlab.com:12", 75)] {
@@ -143,7 +143,7 @@ fn the_number_of_a_job_orders_attempts_although_a_clock_is_an_hour_off() {
 }
 
 #[test]
-fn the_commands_of_one_job_are_not_retries_of_each_other() {
+fn commands_of_one_job_are_not_retries() {
     let mut history = History::new(10);
     for (id, minute) in [("gitlab.com:11", 0), ("gitlab.com:11.2", 5), ("gitlab.com:11.2/2", 10)] {
         history.learn(Arc::new(of_job(id, minute, None)));
@@ -163,7 +163,7 @@ fn the_commands_of_one_job_are_not_retries_of_each_other() {
 }
 
 #[test]
-fn attempts_that_retry_the_same_original_are_of_one_job() {
+fn retries_of_one_original_belong_together() {
     let mut history = History::new(10);
     for (id, minute, retries) in [("7", 0, None), ("7/2", 10, Some("7"))] {
         let mut tried = of_job(id, minute, retries);
@@ -202,7 +202,7 @@ fn retries_of_five(logs: &[String], kills: Option<u64>) -> usize {
 }
 
 #[test]
-fn no_log_buys_more_than_one_retry_of_a_job_however_often_it_is_asked() {
+fn log_evidence_allows_at_most_one_retry() {
     let rules = rules::built_in().unwrap();
     let lines: Vec<String> = rules.iter().flat_map(|rule| rule.matches.clone()).collect();
     for kills in [None, Some(0)] {

@@ -12,7 +12,7 @@ const SECRETS: [&str; 4] = [
 ];
 
 #[test]
-fn no_example_of_a_rule_changes_its_class_when_secrets_are_masked() {
+fn masking_secrets_changes_no_classification() {
     let rules = rules::built_in().unwrap();
     let examples: Vec<String> =
         rules.into_iter().flat_map(|rule| rule.matches.into_iter().chain(rule.spares)).collect();

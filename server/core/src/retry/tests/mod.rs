@@ -167,7 +167,7 @@ fn each_kind_of_evidence_names_its_cause() {
 }
 
 #[test]
-fn a_kill_that_the_build_survived_is_no_failure() {
+fn a_survived_kill_is_no_failure() {
     let summary = Summary { outcome: Outcome::Succeeded, exit: Some(Exit::Code(0)), ..failed(Some(3)) };
     assert_eq!(cause_of(&summary), None);
     let verdict = judged(&evidence(Some(summary), Exit::Code(0), "Killed signal terminated program cc1plus"));
@@ -176,7 +176,7 @@ fn a_kill_that_the_build_survived_is_no_failure() {
 }
 
 #[test]
-fn words_in_a_log_are_no_proof_of_memory() {
+fn log_text_alone_does_not_prove_memory() {
     for log in [
         "test parent_sees_child ... Killed",
         "PASS: handles out of memory",
@@ -208,7 +208,7 @@ fn a_log_alone_buys_one_retry() {
 }
 
 #[test]
-fn the_next_memory_is_a_real_step_above_what_was_measured_and_nothing_else_grows() {
+fn the_next_memory_is_one_real_step_up() {
     let after = |need| {
         let mut history = History::new(10);
         for id in 100..if need == 0 { 100 } else { 108 } {
@@ -229,7 +229,7 @@ fn the_next_memory_is_a_real_step_above_what_was_measured_and_nothing_else_grows
 }
 
 #[test]
-fn a_preempted_attempt_keeps_its_size_and_its_budget() {
+fn a_preempted_attempt_keeps_size_and_budget() {
     let mut history = History::new(10);
     let first = AttemptId::parse("first").unwrap();
     history.learn(Arc::new(Summary {

@@ -22,7 +22,7 @@ fn stopped(need: u64, request: Option<u64>, limit: Option<u64>) -> Summary {
 }
 
 #[test]
-fn an_ask_above_the_limit_that_held_counts_as_that_limit() {
+fn requests_above_the_limit_count_as_that_limit() {
     let history = history_of("zlib", &[308, 320, 331, 340, 345, 350, 352, 356]);
     let settings = Settings::default();
     let usual = predict(&history, &evidence(None, Exit::Code(2), "").key, &settings);
@@ -38,7 +38,7 @@ fn an_ask_above_the_limit_that_held_counts_as_that_limit() {
 }
 
 #[test]
-fn an_ask_above_the_limit_is_no_size_to_keep_either() {
+fn a_kept_size_is_bounded_by_the_limit() {
     let summary = Summary { oom_kill: Some(0), ..stopped(118, Some(100 * GIB), Some(120 * MIB)) };
     let asked = Evidence { pod_reason: "Preempting".into(), ..evidence(Some(summary), Exit::Code(143), "") };
     let next = judged(&asked).next.unwrap();
@@ -63,7 +63,7 @@ fn asks_that_are_no_sizes_are_not_kept() {
 }
 
 #[test]
-fn a_limit_within_a_small_step_of_the_cap_is_at_the_cap() {
+fn limits_close_to_the_cap_count_as_capped() {
     let settings = Settings { memory_cap: Some(Bytes(400 * MIB)), ..Settings::default() };
     let at = |limit: u64, jobs: Option<u32>| {
         let mut summary = stopped(limit - 5, None, Some(limit * MIB));
@@ -96,7 +96,7 @@ fn a_limit_within_a_small_step_of_the_cap_is_at_the_cap() {
 }
 
 #[test]
-fn a_limit_above_that_held_does_not_put_an_attempt_at_the_cap() {
+fn an_outer_limit_does_not_count_as_capped() {
     let settings = Settings { memory_cap: Some(Bytes(4 * GIB)), ..Settings::default() };
     let above =
         Summary { oom_origin: Some(OomOrigin::LimitAbove), ..stopped(118, Some(100 * GIB), Some(100 * GIB)) };
@@ -104,7 +104,7 @@ fn a_limit_above_that_held_does_not_put_an_attempt_at_the_cap() {
 }
 
 #[test]
-fn a_share_at_the_cap_is_that_of_the_cap() {
+fn a_capped_size_has_the_caps_quantile() {
     let needs: Vec<u64> = (0..40).map(|n| if n % 2 == 0 { 300 } else { 1500 }).collect();
     let key = evidence(None, Exit::Code(2), "").key;
     let at = |cap: u64| {
@@ -147,7 +147,7 @@ fn is_its_own(quantity: &Quantity, like: &Quantity, summary: &Summary, next: &Pr
 
 proptest! {
     #[test]
-    fn the_next_size_is_a_real_step_and_no_more_than_anything_asks_for(
+    fn the_next_size_is_a_bounded_real_step(
         (request, limit, need) in (sizes(), sizes(), 1..6000_u64),
         needs in prop::collection::vec(50..6000_u64, 0..12),
         cap in prop::option::of(100..8000_u64),

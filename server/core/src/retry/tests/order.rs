@@ -30,7 +30,7 @@ fn cause(lines: &[&str]) -> Cause {
 }
 
 #[test]
-fn trouble_that_was_overcome_is_not_the_cause_of_the_builds_own_failure() {
+fn overcome_network_trouble_is_not_the_cause() {
     for network in NETWORK {
         for own in OWN {
             for over in ["downloaded from mirror", "mirror 2 of 3: ok", "Fetched 12 MB in 3s"] {
@@ -47,7 +47,7 @@ fn trouble_that_was_overcome_is_not_the_cause_of_the_builds_own_failure() {
 }
 
 #[test]
-fn an_error_in_the_sources_follows_from_no_download() {
+fn source_errors_do_not_follow_from_downloads() {
     for own in &OWN[..3] {
         assert_eq!(cause(&[NETWORK[0], own]), Cause::Deterministic, "{own}");
     }
@@ -56,7 +56,7 @@ fn an_error_in_the_sources_follows_from_no_download() {
 }
 
 #[test]
-fn what_may_follow_from_a_download_that_failed_does_not_take_its_place() {
+fn consequences_of_a_failed_download_do_not_decide() {
     for network in NETWORK {
         let outside = cause(&[network]);
         assert!(matches!(outside, Cause::Infra | Cause::Contention));
@@ -77,7 +77,7 @@ fn what_may_follow_from_a_download_that_failed_does_not_take_its_place() {
 }
 
 #[test]
-fn of_trouble_and_a_failure_of_the_build_the_last_counts_unless_the_build_was_over() {
+fn the_last_of_two_failures_usually_decides() {
     let (network, own) = (NETWORK[0], OWN[0]);
     assert_eq!(cause(&[own, "trying the packaged one", network, FOLLOW[1]]), Cause::Undecided);
     let over = [own, FOLLOW[0], "uploading the log", network, FOLLOW[1]];
@@ -87,7 +87,7 @@ fn of_trouble_and_a_failure_of_the_build_the_last_counts_unless_the_build_was_ov
 }
 
 #[test]
-fn a_failed_test_beside_a_connection_that_was_lost_clears_the_build_of_nothing() {
+fn test_failures_beside_connection_loss_are_undecided() {
     for log in [[OWN[4], NETWORK[2]], [NETWORK[2], OWN[4]], [NETWORK[2], OWN[3]]] {
         let verdict = judged(&code(1, &log.join("\n")));
         assert_eq!((verdict.cause, verdict.action), (Cause::Undecided, Action::AsIs), "{log:?}");
@@ -101,7 +101,7 @@ fn a_failed_test_beside_a_connection_that_was_lost_clears_the_build_of_nothing()
 }
 
 #[test]
-fn a_failure_without_a_known_cause_says_what_is_not_known_and_how_to_make_it_known_before_the_policy() {
+fn a_verdict_explains_how_to_identify_unknown_causes() {
     let unread = "the cause is not known: its log was not read (to make it known, put `plimsoll run` in front of the build, ";
     let policy = ": the retry policy allows another attempt with the same size";
     let reason = judged(&code(1, "")).reason;
@@ -114,7 +114,7 @@ fn a_failure_without_a_known_cause_says_what_is_not_known_and_how_to_make_it_kno
 }
 
 #[test]
-fn a_log_that_shows_more_of_the_order_counts_whatever_was_asked_first() {
+fn the_log_showing_most_of_the_order_counts() {
     let asked = |log: &[&str]| reported(&code(1, &log.join("\n")), &LogRules::built_in());
     let parts = [
         asked(&NETWORK[..1]),
@@ -135,7 +135,7 @@ fn a_log_that_shows_more_of_the_order_counts_whatever_was_asked_first() {
 }
 
 #[test]
-fn what_tools_say_after_a_failure_does_not_take_its_place() {
+fn follow_up_messages_do_not_replace_the_cause() {
     let said_after = [FOLLOW[0], FOLLOW[3], FOLLOW[4], "FAILED tests/test_net.py::test_get - Exception"];
     let rules = rules::built_in().unwrap();
     let own = rules.iter().filter(|rule| {
@@ -157,7 +157,7 @@ fn what_tools_say_after_a_failure_does_not_take_its_place() {
 }
 
 #[test]
-fn what_began_before_or_has_words_of_its_own_comes_before_lines_that_only_pass_a_failure_on() {
+fn specific_failures_outrank_lines_that_pass_them_on() {
     let words = "acme: the colour of the step is not valid";
     for before in [words, "-- Configuring incomplete, errors occurred!"] {
         assert_eq!(cause(&[before]), Cause::Deterministic, "{before}");

@@ -13,7 +13,7 @@ const CHAIN: &str = "cc -c a.c\na.c:3:1: error: no 'x'\na.c:9:1: error: then thi
                      ERROR: Job failed: exit code 2\n";
 
 #[test]
-fn a_verdict_names_the_first_line_its_place_and_what_followed_from_it() {
+fn a_verdict_shows_the_root_and_its_consequences() {
     let (line, root) = root(CHAIN);
     assert_eq!((line.as_str(), root.at), ("a.c:3:1: error: no 'x'", LogPlace::FromStart(2)));
     let then =
@@ -22,14 +22,14 @@ fn a_verdict_names_the_first_line_its_place_and_what_followed_from_it() {
 }
 
 #[test]
-fn a_log_without_its_beginning_is_counted_from_its_end() {
+fn a_truncated_log_is_counted_from_its_end() {
     let (line, root) = root(&format!("{}{CHAIN}", "building\n".repeat(20_000)));
     assert_eq!((line.as_str(), root.at), ("a.c:3:1: error: no 'x'", LogPlace::FromEnd(6)));
     assert_eq!(root.then.len(), 3);
 }
 
 #[test]
-fn a_summary_that_repeats_is_shown_once_and_one_before_the_root_is_no_consequence() {
+fn repeated_consequences_after_the_root_show_once() {
     let log = "make: *** [b] Error 1\nbuilding\ncurl: (6) Could not resolve host: x\nBUILD FAILURE\nBUILD FAILURE\n";
     let (line, root) = root(log);
     assert_eq!((line.as_str(), root.at), ("curl: (6) Could not resolve host: x", LogPlace::FromStart(3)));
@@ -37,7 +37,7 @@ fn a_summary_that_repeats_is_shown_once_and_one_before_the_root_is_no_consequenc
 }
 
 #[test]
-fn the_root_is_kept_with_the_evidence_and_is_the_same_in_any_order() {
+fn the_root_is_kept_independent_of_order() {
     let rules = LogRules::built_in();
     let parts = [CHAIN, &format!("one line more\n{CHAIN}")].map(|log| reported(&code(2, log), &rules));
     let joined = |order: [usize; 2]| {
@@ -53,7 +53,7 @@ fn the_root_is_kept_with_the_evidence_and_is_the_same_in_any_order() {
 }
 
 #[test]
-fn no_line_of_the_log_stays_with_a_verdict_after_its_lines_are_dropped() {
+fn dropping_log_lines_leaves_none_in_the_verdict() {
     let mut verdict = judged(&code(2, CHAIN));
     verdict.basis.reported = reported(&code(2, CHAIN), &LogRules::built_in());
     assert!(verdict.drop_log_lines());
@@ -62,7 +62,7 @@ fn no_line_of_the_log_stays_with_a_verdict_after_its_lines_are_dropped() {
 }
 
 #[test]
-fn a_failed_test_beside_trouble_outside_is_named_and_does_not_hide_the_trouble() {
+fn a_failed_test_beside_outside_trouble_is_named() {
     let lost = "ConnectionResetError: [Errno 104] Connection reset by peer";
     for test in
         ["FAILED tests/test_net.py::test_get - Exception", "--- FAIL: TestGet (0.00s)", "FAIL: run-x.sh"]
@@ -79,7 +79,7 @@ fn a_failed_test_beside_trouble_outside_is_named_and_does_not_hide_the_trouble()
 }
 
 #[test]
-fn each_line_that_a_rule_knows_is_kept_of_a_long_log_wherever_it_stands() {
+fn lines_of_strong_rules_survive_the_excerpt() {
     let noise = "building a part of it, and all is well so far\n".repeat(5_000);
     let rules = rules::built_in().unwrap();
     let strong = rules.iter().filter(|rule| !rule.weak);

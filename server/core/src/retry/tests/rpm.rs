@@ -44,7 +44,7 @@ fn expect(log: &str, cause: Cause, action: Action) {
 }
 
 #[test]
-fn a_mirror_that_fails_is_worth_a_retry_and_a_repository_that_is_not_there_is_not() {
+fn failing_mirrors_are_retried_but_missing_repositories_not() {
     for outside in [
         "Errors during downloading metadata for repository 'fedora':\n  - Curl error (6): Couldn't resolve host name for https://mirrors.example.org/metalink?repo=fedora-42&arch=x86_64 [Could not resolve host: mirrors.example.org]\nError: Failed to download metadata for repo 'fedora': Cannot prepare internal mirrorlist: Curl error (6): Couldn't resolve host name for https://mirrors.example.org/metalink?repo=fedora-42&arch=x86_64",
         ">>> Status code: 503 for https://mirrors.example.org/metalink?repo=fedora-42&arch=x86_64 (IP: 192.0.2.1)\nFailed to download metadata (metalink: \"https://mirrors.example.org/metalink?repo=fedora-42\") for repository \"fedora\"\n Librepo error: Cannot prepare internal mirrorlist: Status code: 503 for https://mirrors.example.org/metalink?repo=fedora-42",
@@ -69,7 +69,7 @@ fn a_mirror_that_fails_is_worth_a_retry_and_a_repository_that_is_not_there_is_no
 }
 
 #[test]
-fn packages_that_cannot_be_installed_together_are_the_builds_own_failure() {
+fn unresolvable_packages_are_the_builds_own_failure() {
     for wrong in [
         "No matching package to install: 'acme-devel >= 3'\nNot all dependencies satisfied\nError: Some packages could not be found.",
         "Failed to resolve the transaction:\nNo match for argument: acme-devel\nYou can try to add to command line:\n  --skip-unavailable to skip unavailable packages",
@@ -85,7 +85,7 @@ fn packages_that_cannot_be_installed_together_are_the_builds_own_failure() {
 }
 
 #[test]
-fn a_chroot_that_cannot_be_made_is_not_the_builds_failure() {
+fn chroot_setup_failures_are_not_the_builds() {
     for busy in [
         "ERROR: Build root is locked by another process.",
         "error: can't create transaction lock on /var/lib/rpm/.rpm.lock (Resource temporarily unavailable)",
@@ -127,7 +127,7 @@ fn a_chroot_that_cannot_be_made_is_not_the_builds_failure() {
 }
 
 #[test]
-fn the_phase_decides_after_a_mirror_that_answered_at_the_second_try() {
+fn after_a_recovered_mirror_the_phase_decides() {
     expect(&rpmbuild("check", "1 of 12 checks differ"), Cause::Deterministic, Action::No);
     expect(
         &rpmbuild("check", "FAIL: run-x.sh\nmake: *** [Makefile:7: check] Error 1"),
@@ -143,7 +143,7 @@ fn the_phase_decides_after_a_mirror_that_answered_at_the_second_try() {
 }
 
 #[test]
-fn a_file_that_one_mirror_lacks_is_overcome_once_rpmbuild_begins_a_phase() {
+fn a_mirrors_missing_file_is_overcome_by_rpmbuild() {
     let lacks =
         "  - Status code: 404 for https://mirror.example.org/fedora/repodata/repomd.xml (IP: 192.0.2.1)";
     let build = rpmbuild("build", "make: *** [Makefile:7: all] Error 1");
@@ -152,7 +152,7 @@ fn a_file_that_one_mirror_lacks_is_overcome_once_rpmbuild_begins_a_phase() {
 }
 
 #[test]
-fn a_database_of_packages_that_may_not_be_opened_is_not_trouble_of_the_machine() {
+fn denied_access_to_rpms_database_is_configuration() {
     let denied = "error: can't create transaction lock on /var/lib/rpm/.rpm.lock (Permission denied)\n\
                   error: cannot open Packages index using db5 - Permission denied (13)\n\
                   error: cannot open Packages database in /var/lib/rpm";
@@ -161,7 +161,7 @@ fn a_database_of_packages_that_may_not_be_opened_is_not_trouble_of_the_machine()
 }
 
 #[test]
-fn trouble_outside_in_the_phase_that_failed_explains_it() {
+fn outside_trouble_explains_its_own_failed_phase() {
     let lost = "curl: (28) Operation timed out after 30001 milliseconds";
     expect(&rpmbuild("prep", lost), Cause::Infra, Action::AsIs);
     let tests = judged(&code(1, &rpmbuild("check", lost)));
@@ -170,7 +170,7 @@ fn trouble_outside_in_the_phase_that_failed_explains_it() {
 }
 
 #[test]
-fn a_phase_that_failed_after_a_kill_keeps_memory() {
+fn a_kill_in_a_phase_keeps_memory_cause() {
     for killed in [
         "g++: fatal error: Killed signal terminated program cc1plus\ncompilation terminated.\nmake: *** [Makefile:7: a.o] Error 1",
         "/var/tmp/rpm-tmp.4kGfUT: line 35:  4711 Killed                  make -j8",
@@ -189,7 +189,7 @@ fn a_phase_that_failed_after_a_kill_keeps_memory() {
 }
 
 #[test]
-fn what_rpmbuild_says_of_the_spec_file_is_read_behind_the_loggers_of_mock() {
+fn spec_file_errors_match_behind_mock_prefixes() {
     for wrong in [
         "error: line 12: Unknown tag: Foo: bar",
         "error: Architecture is not included: aarch64",

@@ -73,7 +73,7 @@ fn record(right: u32, wrong: u32) -> RuleRecord {
 }
 
 #[test]
-fn a_rule_loses_its_say_when_it_is_wrong_in_seven_of_nine_cases() {
+fn a_frequently_wrong_rule_is_silenced() {
     for (right, wrong, is_reliable) in [
         (0, 0, true),
         (0, 5, true),
@@ -89,7 +89,7 @@ fn a_rule_loses_its_say_when_it_is_wrong_in_seven_of_nine_cases() {
 }
 
 #[test]
-fn retries_teach_which_rules_are_right_and_the_next_clue_speaks_for_one_that_is_not() {
+fn retry_outcomes_silence_a_rule_per_project() {
     use Outcome::{Failed, Lost, Succeeded};
     for (log, wrong, right) in [(BROKEN, Succeeded, Failed), (LOST, Failed, Succeeded)] {
         let mut here = Installation::new();
@@ -118,7 +118,7 @@ fn retries_teach_which_rules_are_right_and_the_next_clue_speaks_for_one_that_is_
 }
 
 #[test]
-fn a_later_pass_at_the_same_commit_counts_in_whatever_pipeline() {
+fn a_later_pass_counts_across_pipelines() {
     let mut here = Installation::new();
     let failed = here.fails("f", "p", BROKEN, None);
     let rule = &failed.basis.spoken[0].rule;
@@ -142,7 +142,7 @@ fn a_later_pass_at_the_same_commit_counts_in_whatever_pipeline() {
 }
 
 #[test]
-fn a_flood_of_one_project_turns_no_rule_in_another_and_one_failure_is_one_case() {
+fn one_projects_flood_silences_no_rule_elsewhere() {
     let mut here = Installation::new();
     for n in 0..100 {
         here.fails(&format!("f{n}"), "p", &format!("{BROKEN}{}", "y".repeat(n)), Some(Outcome::Succeeded));
@@ -172,7 +172,7 @@ fn a_flood_of_one_project_turns_no_rule_in_another_and_one_failure_is_one_case()
 }
 
 #[test]
-fn corrections_count_instead_of_retries_and_those_that_contradict_each_other_count_on_both_sides() {
+fn corrections_replace_retries_in_a_rules_record() {
     let mut here = Installation::new();
     let correct = |here: &mut Installation, id: &str, cause, at_unix_ms| {
         let (found, by, why, rule) = (Cause::Unknown, "ann".into(), "I know".into(), String::new());
@@ -211,7 +211,7 @@ fn corrections_count_instead_of_retries_and_those_that_contradict_each_other_cou
 }
 
 #[test]
-fn the_order_of_arrival_changes_no_record_and_untrusted_reports_teach_nothing() {
+fn records_ignore_arrival_order_and_untrusted_reports() {
     let failures: Vec<(Key, Verdict)> = (0..300)
         .map(|n| {
             let (id, commit) = (format!("f{n}"), format!("{}", n % 90));

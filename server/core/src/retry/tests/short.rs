@@ -6,7 +6,7 @@ use super::*;
 use crate::domain::{EvidenceLine, MeasurementSource};
 
 #[test]
-fn a_verdict_on_memory_says_that_the_need_was_measured_by_processes() {
+fn memory_verdicts_mention_measurement_by_processes() {
     let lines = |source, container: &str| {
         let summary = Summary { source, need_peak: Bytes(300 * MIB), ..failed(None) };
         let asked = Evidence {
@@ -32,7 +32,7 @@ fn starved_for(seconds: u64, at_end: u64) -> Summary {
 }
 
 #[test]
-fn starved_time_is_the_cause_from_a_fifth_of_the_time_or_a_minute_at_the_end() {
+fn long_or_final_starvation_is_the_cause() {
     for (seconds, at_end, starved) in
         [(0, 0, false), (119, 0, false), (120, 0, true), (60, 59, false), (60, 60, true), (9999, 9999, true)]
     {
@@ -54,7 +54,7 @@ fn starved_time_is_the_cause_from_a_fifth_of_the_time_or_a_minute_at_the_end() {
 }
 
 #[test]
-fn an_agent_that_counts_starved_time_is_believed_against_the_rate_of_failed_charges() {
+fn measured_starvation_overrides_reclaim_failures() {
     let busy = Summary { starved: Some(Millis(0)), ..starved() };
     assert_eq!(cause_of(&busy), Some(Cause::Unknown));
     assert_eq!(
@@ -65,7 +65,7 @@ fn an_agent_that_counts_starved_time_is_believed_against_the_rate_of_failed_char
 }
 
 #[test]
-fn a_deadline_does_not_hide_starvation_but_a_node_that_left_does() {
+fn a_deadline_does_not_hide_starvation() {
     for (pod, cause) in [("DeadlineExceeded", Cause::Starved), ("NodeShutdown", Cause::Preempted)] {
         let case =
             Evidence { pod_reason: pod.into(), ..evidence(Some(starved_for(300, 300)), Exit::Code(143), "") };
@@ -79,7 +79,7 @@ fn killed_by(origin: OomOrigin) -> Summary {
 }
 
 #[test]
-fn a_kill_at_its_own_limit_or_one_above_asks_for_more_and_names_the_limit() {
+fn limit_kills_raise_memory_and_name_the_limit() {
     for (origin, limit_words) in [
         (OomOrigin::OwnLimit, "at the build's own limit"),
         (OomOrigin::LimitAbove, "at the limit of a group above"),
@@ -100,7 +100,7 @@ fn a_kill_at_its_own_limit_or_one_above_asks_for_more_and_names_the_limit() {
 }
 
 #[test]
-fn a_machine_without_memory_is_its_own_fault_and_not_the_builds() {
+fn host_memory_exhaustion_is_an_infrastructure_failure() {
     let host = killed_by(OomOrigin::Host);
     let log = "g++: fatal error: Killed signal terminated program cc1plus";
     let verdict = judged(&evidence(Some(host.clone()), Exit::Code(2), log));
@@ -126,7 +126,7 @@ fn a_machine_without_memory_is_its_own_fault_and_not_the_builds() {
 }
 
 #[test]
-fn attempts_that_a_machine_without_memory_ended_leave_the_budget_alone() {
+fn host_memory_exhaustion_uses_no_retry_budget() {
     let mut history = History::new(10);
     let first = AttemptId::parse("first").unwrap();
     history.learn(Arc::new(Summary { attempt: first.clone(), ..killed_by(OomOrigin::Host) }));
@@ -153,7 +153,7 @@ fn imported(cause: Cause, cause_source: Option<EvidenceSource>) -> Summary {
 }
 
 #[test]
-fn the_cause_that_an_import_recorded_is_the_cause_of_a_verdict_and_has_its_source() {
+fn an_imported_cause_keeps_its_source() {
     let found = |summary: Summary| {
         let asked = Evidence {
             measured: Some(Arc::new(summary)),
@@ -181,7 +181,7 @@ fn the_cause_that_an_import_recorded_is_the_cause_of_a_verdict_and_has_its_sourc
 }
 
 #[test]
-fn a_recorded_cause_ranks_as_its_source_and_is_one_witness() {
+fn a_recorded_cause_ranks_as_its_source() {
     let asked = |container: &str, pod: &str, log: &str| {
         let evidence = Evidence {
             measured: Some(Arc::new(imported(Cause::Oom, Some(EvidenceSource::Container)))),
@@ -217,7 +217,7 @@ fn evicted(need: u64, request: Option<u64>, limit: Option<u64>, pod_reason: &str
 }
 
 #[test]
-fn an_attempt_that_was_evicted_above_its_request_asks_for_what_it_used() {
+fn eviction_above_the_request_raises_the_request() {
     let short = "Evicted: The node was low on resource: memory. Threshold quantity: 100Mi, available: 80Mi.";
     for pod_reason in ["Evicted", short] {
         let verdict = evicted(607, Some(100), None, pod_reason);
@@ -239,7 +239,7 @@ fn an_attempt_that_was_evicted_above_its_request_asks_for_what_it_used() {
 }
 
 #[test]
-fn an_attempt_that_was_evicted_below_its_request_gets_the_same_size() {
+fn eviction_below_the_request_keeps_the_size() {
     let disk = "Evicted: The node was low on resource: ephemeral-storage. ";
     for (need, request, pod_reason) in [(607, 1000, "Evicted"), (607, 607, "Evicted"), (607, 100, disk)] {
         let verdict = evicted(need, Some(request), Some(2000), pod_reason);

@@ -28,7 +28,7 @@ fn a_job_can_fail_although_its_command_succeeded() {
 }
 
 #[test]
-fn evidence_that_contradicts_itself_is_decided_by_what_weighs_more_and_says_so() {
+fn contradictory_evidence_is_weighed_and_shown() {
     let case = Evidence {
         failure_reason: "job_execution_timeout".into(),
         pod_reason: "Preempting".into(),
@@ -42,7 +42,7 @@ fn evidence_that_contradicts_itself_is_decided_by_what_weighs_more_and_says_so()
 }
 
 #[test]
-fn the_time_that_it_was_given_is_a_reason_if_it_is_over() {
+fn an_expired_time_limit_explains_a_kill() {
     let killed = |limit| Evidence {
         time_limit: Some(Millis(limit)),
         ..evidence(Some(Summary { wall: Millis(60_000), ..failed(Some(0)) }), Exit::Signal(9), "")
@@ -54,7 +54,7 @@ fn the_time_that_it_was_given_is_a_reason_if_it_is_over() {
 }
 
 #[test]
-fn killed_from_outside_with_a_full_limit_starved_unless_counters_know_better() {
+fn killed_at_a_full_limit_means_starved() {
     let full = Summary { memory_peak: Bytes(280 * MIB), reclaim_failures: None, ..failed(Some(0)) };
     let killed = |summary: Summary| judged(&evidence(Some(summary), Exit::Signal(9), "")).cause;
     assert_eq!(killed(full.clone()), Cause::Starved);
@@ -68,7 +68,7 @@ fn killed_from_outside_with_a_full_limit_starved_unless_counters_know_better() {
 }
 
 #[test]
-fn a_limit_of_the_tool_is_not_the_limit_of_the_build() {
+fn a_tools_own_limit_is_not_the_builds() {
     let heap = "java.lang.OutOfMemoryError: Java heap space";
     let verdict = judged(&code(1, heap));
     assert_eq!((verdict.cause, verdict.action), (Cause::ToolOom, Action::No));
@@ -81,7 +81,7 @@ fn a_limit_of_the_tool_is_not_the_limit_of_the_build() {
 }
 
 #[test]
-fn logs_of_one_line_of_nuls_and_of_prefixes_alone_say_nothing_and_cost_nothing() {
+fn degenerate_long_logs_give_no_cause() {
     let prefixes = reader::tests::FAMILIES.concat();
     let logs = [
         "x".repeat(8 << 20),
@@ -100,7 +100,7 @@ fn logs_of_one_line_of_nuls_and_of_prefixes_alone_say_nothing_and_cost_nothing()
 }
 
 #[test]
-fn memory_that_a_ulimit_refused_is_never_tried_with_the_same_size() {
+fn memory_refused_by_ulimit_is_not_retried_unchanged() {
     let refused = "virtual memory exhausted: Cannot allocate memory";
     let unlimited = Summary { resources: Resources::default(), ..failed(Some(0)) };
     let verdict = judged(&evidence(Some(unlimited.clone()), Exit::Code(1), refused));
@@ -121,7 +121,7 @@ fn memory_that_a_ulimit_refused_is_never_tried_with_the_same_size() {
 }
 
 #[test]
-fn logs_of_nothing_but_wrappers_nul_bytes_or_open_json_are_no_verdict() {
+fn degenerate_wrapped_logs_give_no_verdict() {
     let prefixes = "2024-05-22T12:43:46.9626460Z [ERROR] > #12 51.29 builder-1  | ".repeat(3);
     for log in [
         "\0".repeat(1 << 20),

@@ -15,7 +15,7 @@ fn cause_by_rule(verdict: &Verdict) -> Cause {
 }
 
 #[test]
-fn every_rule_decides_on_an_example_of_its_own_and_no_other_rule_says_otherwise() {
+fn every_rule_decides_on_its_own_examples() {
     for rule in rules::built_in().unwrap() {
         let verdicts: Vec<Verdict> = rule.matches.iter().map(|line| judged(&code(1, line))).collect();
         let decides = verdicts.iter().any(|verdict| decided_by(verdict) == rule.id);
@@ -33,7 +33,7 @@ fn every_rule_decides_on_an_example_of_its_own_and_no_other_rule_says_otherwise(
 }
 
 #[test]
-fn a_summary_alone_explains_nothing_and_buys_one_retry() {
+fn a_summary_alone_allows_one_retry() {
     for rule in rules::built_in().unwrap().into_iter().filter(|rule| rule.cause == Cause::Unknown) {
         assert!(rule.weak, "{}", rule.id);
         let alone = |line: &&String| decided_by(&judged(&code(2, line))) == rule.id;
@@ -47,7 +47,7 @@ fn a_summary_alone_explains_nothing_and_buys_one_retry() {
 }
 
 #[test]
-fn a_summary_after_its_root_changes_nothing_and_the_root_is_shown_first() {
+fn a_summary_after_its_root_changes_nothing() {
     let rules = rules::built_in().unwrap();
     let summaries: Vec<String> = rules
         .iter()
@@ -68,7 +68,7 @@ fn a_summary_after_its_root_changes_nothing_and_the_root_is_shown_first() {
 }
 
 #[test]
-fn a_line_is_evidence_once_by_its_strongest_rule() {
+fn a_line_counts_once_by_its_strongest_rule() {
     let texts = |log: &str| -> Vec<String> {
         let lines = judged(&code(1, log)).evidence.into_iter();
         lines.filter(|line| line.source == EvidenceSource::Log).map(|line| line.text).collect()
@@ -84,7 +84,7 @@ fn a_line_is_evidence_once_by_its_strongest_rule() {
 }
 
 #[test]
-fn compilers_that_end_without_a_word_were_probably_killed() {
+fn silently_failing_compilers_were_probably_killed() {
     let make = "make[3]: *** [Makefile:12: src/a.o] Error 1\nmake[3]: *** [Makefile:12: src/b.o] Error 1\nmake: *** [all] Error 2";
     let verdict = judged(&code(2, make));
     assert_eq!((verdict.cause, verdict.action), (Cause::Oom, Action::AsIs), "{verdict:?}");

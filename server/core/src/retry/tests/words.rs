@@ -54,7 +54,7 @@ fn words_in_passing_name_no_cause() {
 }
 
 #[test]
-fn a_bare_word_of_memory_is_a_candidate_where_nothing_else_speaks() {
+fn bare_memory_terms_are_only_a_candidate() {
     for word in BARE_WORDS {
         for exit in [1, 137] {
             let verdict = judged(&code(exit, &format!("step 4 of 9\n{word}\nmake: *** [all] Error 1\n")));
@@ -64,7 +64,7 @@ fn a_bare_word_of_memory_is_a_candidate_where_nothing_else_speaks() {
 }
 
 #[test]
-fn words_in_passing_do_not_hide_what_went_wrong() {
+fn incidental_terms_do_not_hide_the_cause() {
     let errors = [
         ("x.c:3:1: error: expected ';'", Cause::Deterministic),
         ("ModuleNotFoundError: No module named 'x'", Cause::Deterministic),
@@ -92,7 +92,7 @@ fn source_beside_a_message_is_not_what_happened() {
 }
 
 #[test]
-fn what_spack_and_the_runner_put_in_front_of_a_line_hides_nothing() {
+fn prefixes_of_spack_and_runner_hide_nothing() {
     for log in [
         "1 error found in build log:\n     123    make all\n  >> 124    x.c:1:2: error: no such thing\n",
         "2024-05-22T12:43:46.962646Z 01O x.c:1:2: error: no such thing",
@@ -107,7 +107,7 @@ fn what_spack_and_the_runner_put_in_front_of_a_line_hides_nothing() {
 }
 
 #[test]
-fn a_log_that_says_of_what_limit_an_interrupt_was_counts_before_it() {
+fn a_logged_limit_outranks_an_interrupt() {
     let memory = "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.";
     let time = "*** JOB 7 ON n1 CANCELLED AT 2024-01-01T00:00:00 DUE TO TIME LIMIT ***";
     for (exit, log, cause) in [
@@ -128,7 +128,7 @@ const RUNNER: &str =
     "ERROR: Job failed (system failure): Error in container build: exit code: 137, reason: 'OOMKilled'";
 
 #[test]
-fn the_runners_line_counts_only_as_its_last_word_and_not_against_a_counter() {
+fn the_runners_line_counts_only_at_the_end() {
     let judgement = |measured: Option<Summary>, log: &str| {
         let failed = measured.map(Arc::new);
         let evidence = Evidence {

@@ -33,7 +33,7 @@ fn no_wrapper_changes_what_a_line_means() {
 
 proptest! {
     #[test]
-    fn no_wrappers_inside_of_wrappers_change_the_verdict_on_a_log(
+    fn nested_wrappers_do_not_change_the_verdict(
         lines in prop::collection::vec(prop::sample::select(examples()), 1..6),
         wrappers in prop::collection::vec(prop::sample::select(FAMILIES.to_vec()), 1..4),
     ) {

@@ -297,7 +297,7 @@ mod tests {
     use crate::domain::test_summary;
 
     #[test]
-    fn one_sweep_finds_all_that_were_left_behind_also_behind_a_chunk_that_goes() {
+    fn one_sweep_removes_all_stale_rows() {
         let mut table = AttemptTable::new();
         let mut briefs = Vec::new();
         for n in 0..chunk::ROWS_PER_CHUNK * 3 {

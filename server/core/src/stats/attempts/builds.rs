@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_build_stays_while_an_attempt_is_of_it_and_its_number_is_used_again() {
+    fn a_referenced_build_stays_and_numbers_are_reused() {
         let mut builds = Builds::default();
         let numbers = ["1", "2", "1"].map(|version| builds.acquire(&brief("zlib", version)));
         assert_eq!(numbers, [0, 1, 0]);

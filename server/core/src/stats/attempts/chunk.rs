@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_comes_out_with_what_it_went_in() {
+    fn a_row_is_returned_unchanged() {
         let mut chunk = Chunk::default();
         for (n, labels) in [(1, vec![]), (2, vec![(4, 9)]), (3, vec![(4, 8), (1, 7)]), (4, vec![(1, 6)])] {
             chunk.push(whole(n, &labels));

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rank_of_an_attempt_lies_where_its_row_says() {
+    fn an_attempts_rank_lies_within_its_rows_bounds() {
         for (summary, brief) in briefs(20_000) {
             let row = AttemptRow::new(&brief, &(&summary).into(), 0);
             for order in AttemptOrder::all().chain([AttemptOrder::Unspecified]) {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_from_rows_is_the_page_from_all_attempts() {
+    fn pages_from_rows_equal_pages_from_attempts() {
         let all = briefs(9000);
         let stats = Stats::new(Settings::default());
         for (summary, brief) in &all {

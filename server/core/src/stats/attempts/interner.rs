@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_keeps_its_number_while_an_attempt_has_it_and_leaves_with_the_last() {
+    fn a_text_lives_until_its_last_attempt() {
         let mut names = Interner::new(3);
         let [a, b] = ["a", "b"].map(|text| names.acquire(text, true));
         assert_eq!(names.acquire("a", true), a);

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_that_are_not_trusted_never_take_all_names_and_values() {
+    fn untrusted_attempts_cannot_exhaust_names_and_values() {
         let mut labels = LabelTable::default();
         let junk = (0..40).map(|n| (format!("junk-{n:02}"), "x".to_owned())).collect();
         assert_eq!(labels.acquire(&junk, true).len(), MAX_NAMES / 2);

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_maximum_that_memory_cut_off_is_a_lower_bound_and_a_higher_one_that_was_seen_is_none() {
+    fn a_censored_maximum_is_a_lower_bound() {
         let mut all = NeedToRequest::default();
         all.add(0.5, false);
         all.add(0.9, true);

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn builds_that_hide_groups_are_found_the_most_expensive_first() {
+    fn mixed_builds_are_found_most_expensive_first() {
         let all = [of("zlib", 4), of("llvm", 20), of("one", 2)].concat();
         let mixed = found(&all, Filter::default());
         let names: Vec<&str> = mixed.iter().map(|mixed| mixed.key.package.as_str()).collect();
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_a_prediction_tells_apart_are_not_hidden() {
+    fn groups_a_prediction_separates_are_not_mixed() {
         let mut versions = of("zlib", 20);
         for summary in versions.iter_mut().filter(|summary| summary.need_peak.0 > 3 << 30) {
             summary.key.version = "2".to_owned();

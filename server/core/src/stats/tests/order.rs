@@ -53,7 +53,7 @@ fn counts(history: &SharedHistory) -> String {
 }
 
 #[test]
-fn attempts_in_any_order_and_at_once_give_the_same_counts_also_where_they_are_evicted() {
+fn counts_are_independent_of_arrival_order() {
     // some jobs have more attempts than are kept of a job
     let all = attempts(1201);
     for room in [10_000, 300] {
@@ -67,7 +67,7 @@ fn attempts_in_any_order_and_at_once_give_the_same_counts_also_where_they_are_ev
 }
 
 #[test]
-fn what_becomes_of_an_attempt_later_counts_for_its_retries_as_after_a_start() {
+fn later_changes_count_as_after_a_restart() {
     let all = attempts(600);
     let become_later: Vec<Summary> = all
         .iter()

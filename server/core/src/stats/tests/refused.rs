@@ -9,7 +9,7 @@ pub(super) fn no(attempt: &AttemptId) -> Verdict {
 }
 
 #[test]
-fn a_verdict_that_says_no_because_the_attempts_are_used_up_avoids_no_retry() {
+fn a_no_for_exhausted_attempts_avoids_no_retry() {
     let avoids = |attempts_left| Verdict { attempts_left, ..no(&id(7)) }.avoids_retry();
     assert!(avoids(1) && !avoids(0));
 }

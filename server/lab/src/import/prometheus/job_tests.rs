@@ -38,7 +38,7 @@ fn fit(jobs: &[ListedJob], pods: &[TimeRange]) -> Vec<Option<u64>> {
 }
 
 #[test]
-fn a_pod_is_the_only_job_of_its_project_that_fits_in_time() {
+fn a_pod_matches_its_projects_only_fitting_job() {
     let jobs = [job(1, 0, 20), job(2, 30, 60)];
     assert_eq!(fit(&jobs, &[pod(3, 19), pod(31, 59)]), [Some(1), Some(2)]);
     // before its job, behind it, and much shorter than any
@@ -48,7 +48,7 @@ fn a_pod_is_the_only_job_of_its_project_that_fits_in_time() {
 }
 
 #[test]
-fn jobs_at_the_same_time_are_known_where_one_way_alone_is_left() {
+fn concurrent_jobs_match_only_when_unambiguous() {
     // job 2 ends before the long pod does: so the long pod is job 1, and the short one is job 2
     let jobs = [job(1, 0, 60), job(2, 0, 50)];
     assert_eq!(fit(&jobs, &[pod(1, 58), pod(1, 48)]), [Some(1), Some(2)]);
@@ -58,7 +58,7 @@ fn jobs_at_the_same_time_are_known_where_one_way_alone_is_left() {
 }
 
 #[test]
-fn a_job_that_a_pod_names_is_no_other_pods() {
+fn an_explicitly_named_job_matches_no_other_pod() {
     let jobs = ListedJobs::new([job(1, 60, 90)]);
     let name = |letter: &str| format!("runner-abc-project-23-concurrent-{letter}");
     let [named, bare] = ["0-x", "1-y"].map(name);
@@ -76,7 +76,7 @@ fn a_job_that_a_pod_names_is_no_other_pods() {
 }
 
 #[test]
-fn a_pod_that_was_found_has_the_jobs_key_end_and_trust() {
+fn a_matched_pod_gets_its_jobs_facts() {
     let failed = ListedJob {
         end: Some(JobStatus::Failed),
         reason: "job_execution_timeout".to_owned(),
@@ -96,7 +96,7 @@ fn a_pod_that_was_found_has_the_jobs_key_end_and_trust() {
 }
 
 #[test]
-fn a_named_job_of_another_gitlab_is_not_this_ones() {
+fn jobs_of_another_gitlab_are_not_matched() {
     let pod = "runner-abc-project-23-concurrent-0-x";
     let seen = vec![memory(pod, &[(61, "1073741824"), (85, "2147483648")]), annotations(pod, 7)];
     let jobs = ListedJobs::new([job(7, 60, 90)]);

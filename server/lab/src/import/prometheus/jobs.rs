@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_of_a_long_list_takes_two_hundred_bytes_and_comes_out_as_it_went_in() {
+    fn listed_jobs_are_compact_and_round_trip() {
         let labels = [("job", "build-zlib"), ("pipeline", "1234567"), ("commit", &"a".repeat(40))];
         let key = pb::Key {
             project: "group/app".into(),

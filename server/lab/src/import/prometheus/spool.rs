@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pods_come_out_as_they_went_in_and_take_a_tenth_of_their_text() {
+    fn spooled_pods_are_compact_and_round_trip() {
         let names: Vec<Arc<str>> = ["a", "b"].map(Into::into).to_vec();
         let pod = |n: u32| BuildPod {
             first_ms: 1_800_000_000_000 + u64::from(n),

@@ -91,7 +91,7 @@ pub(super) fn pods(windows: &[(u64, Answers)]) -> BuildPods {
 }
 
 #[test]
-fn a_pod_that_is_seen_in_two_windows_is_one_attempt_with_the_highest_peak() {
+fn a_pod_in_two_windows_is_one_attempt() {
     let labels = json!({"namespace": "ci", "pod": "p"});
     let of = |resource: &str| json!({"namespace": "ci", "pod": "p", "resource": resource});
     let found = finish(pods(&[
@@ -162,7 +162,7 @@ fn pods_by_window(answers: &[(u64, Answers)]) -> (BuildPods, usize) {
 }
 
 #[test]
-fn a_pod_that_has_ended_is_kept_packed_and_what_is_read_of_it_later_is_part_of_it() {
+fn ended_pods_are_packed_and_still_extended() {
     let labels = |pod: &str| json!({"namespace": "ci", "pod": pod});
     let of = |pod: &str, job, minutes: &[u64]| {
         let samples: Vec<(u64, &str)> = minutes.iter().map(|minute| (*minute, "1073741824")).collect();
@@ -202,7 +202,7 @@ fn a_pod_that_has_ended_is_kept_packed_and_what_is_read_of_it_later_is_part_of_i
 }
 
 #[test]
-fn the_need_lies_between_what_is_resident_and_the_high_water_mark() {
+fn need_lies_between_resident_and_high_water() {
     let need = |resident: &str, mark: &str| {
         let labels = json!({"namespace": "ci", "pod": "p"});
         let found = finish(pods(&[(
@@ -222,7 +222,7 @@ fn the_need_lies_between_what_is_resident_and_the_high_water_mark() {
 }
 
 #[test]
-fn a_kill_that_was_seen_makes_a_lower_bound_and_none_seen_says_nothing() {
+fn only_an_observed_oom_kill_censors_the_need() {
     let labels = json!({"namespace": "ci", "pod": "p"});
     let reason = json!({"namespace": "ci", "pod": "p", "reason": "OOMKilled"});
     let other = json!({"namespace": "ci", "pod": "p", "reason": "Error"});
@@ -242,7 +242,7 @@ fn a_kill_that_was_seen_makes_a_lower_bound_and_none_seen_says_nothing() {
 }
 
 #[test]
-fn pods_that_run_at_an_end_of_the_range_or_say_no_job_are_counted_and_left_out() {
+fn incomplete_and_jobless_pods_are_counted_but_excluded() {
     let found = finish(pods(&[
         (0, vec![memory("before", &[(1, "1073741824"), (30, "1073741824")]), annotations("before", 1)]),
         (1, vec![memory("runner-abc-project-23-concurrent-0-xyz", &[(70, "1073741824")])]),
@@ -293,7 +293,7 @@ fn pods_of_partial_answers_are_left_for_later() {
 }
 
 #[tokio::test]
-async fn an_import_adds_each_job_once_also_one_that_an_agent_measured() {
+async fn scraped_jobs_are_added_once_despite_agents() {
     let store = Store::memory();
     let mut batch = store::Batch::default();
     let measured = plimsoll_core::domain::test_summary("gitlab.example:7.2", "zlib", "1", 10);

@@ -44,7 +44,7 @@ fn list(text: &str) -> CoprTable {
 }
 
 #[test]
-fn packages_of_another_architecture_are_counted_and_left_out_everywhere() {
+fn packages_of_other_architectures_are_counted_but_excluded() {
     let mut terms = terms();
     terms.powerful.arch = "x86_64".to_owned();
     assert_eq!(terms.arch(), "x86_64");
@@ -67,7 +67,7 @@ fn packages_of_another_architecture_are_counted_and_left_out_everywhere() {
 }
 
 #[test]
-fn an_entry_loses_the_tag_alone_and_keeps_its_others() {
+fn an_entry_loses_only_the_removed_tag() {
     let serial = || MadeRun { cpu: 6.0, ..BUSY };
     let builds = recorded(times_eight(serial));
     let old = list(
@@ -99,7 +99,7 @@ fn more_jobs_than_cores_change_no_time() {
 }
 
 #[test]
-fn an_entry_for_one_chroot_counts_for_its_builds_alone() {
+fn a_chroot_entry_covers_only_its_own_builds() {
     let rawhide = || MadeRun { chroot: "fedora-rawhide-x86_64", ..BUSY };
     let builds = recorded(times_eight(|| BUSY).chain(times_eight(rawhide)));
     let old = list("[{'pattern': '@team/apps/fedora-42-x86_64/gcc$', 'tags': ['extra_powerful']}]");
@@ -120,7 +120,7 @@ fn pools_without_a_price_show_no_money() {
 }
 
 #[test]
-fn a_file_without_times_shows_hours_of_the_file_and_not_of_a_month() {
+fn without_timestamps_savings_are_per_file_not_month() {
     let timed = recorded(times_eight(|| BUSY));
     let mut untimed = recorded(times_eight(|| BUSY));
     untimed.groups.iter_mut().for_each(|group| group.per_month = None);
@@ -145,7 +145,7 @@ fn a_file_without_times_shows_hours_of_the_file_and_not_of_a_month() {
 }
 
 #[test]
-fn a_long_list_is_read_back_and_one_that_is_too_long_is_not_printed() {
+fn lists_up_to_the_limit_round_trip() {
     let names: Vec<String> = (0..=CoprTable::MAX_ENTRIES).map(|n| format!("package-{n}")).collect();
     let group = |name: &String| BuildGroup {
         owner_project: "@team/apps".to_owned(),

@@ -5,7 +5,7 @@ use plimsoll_proto::v1::{JobsPoint, Resources};
 use super::*;
 
 #[test]
-fn attempts_are_drawn_in_order_of_time_whatever_order_they_come_in() {
+fn attempts_are_drawn_in_time_order() {
     let one = |started_unix_ms, need: u64, outcome: Outcome| Summary {
         started_unix_ms,
         need_peak_bytes: Some(need),
@@ -23,7 +23,7 @@ fn attempts_are_drawn_in_order_of_time_whatever_order_they_come_in() {
 }
 
 #[test]
-fn a_curve_over_build_jobs_is_drawn_with_its_limit_beside_its_numbers() {
+fn the_jobs_curve_shows_limit_and_numbers() {
     let point = |jobs: u32, attempts: u32, half: u64, most: u64, wall_p50_ms| JobsPoint {
         jobs,
         attempts,
@@ -63,7 +63,7 @@ fn a_curve_over_build_jobs_is_drawn_with_its_limit_beside_its_numbers() {
 }
 
 #[test]
-fn one_huge_ask_does_not_press_all_others_flat_and_is_named() {
+fn an_outlier_request_is_clipped_and_named() {
     let one = |ask: u64| {
         let resources = Resources { memory_request_bytes: Some(ask << 30), ..Resources::default() };
         Summary { need_peak_bytes: Some(300 << 20), resources: Some(resources), ..Summary::default() }

@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_each_length_are_read_and_one_that_is_cut_is_none() {
+    fn varints_of_each_length_decode_unless_truncated() {
         let read = |bytes: &[u8]| LogCursor { bytes, position: 0 }.varint();
         let long = [255, 8, 7, 6, 5, 4, 3, 2, 1];
         let examples: [(&[u8], u64); 6] = [

@@ -62,7 +62,7 @@ fn entries(log: &RawLog) -> BTreeMap<Vec<u8>, VersionedValue> {
 }
 
 #[tokio::test]
-async fn a_start_after_a_clean_stop_reads_no_more_than_the_engine_has_not_noted() {
+async fn a_clean_restart_scans_only_the_unnoted_log() {
     let dir = tempfile::tempdir().unwrap();
     // the last starts have nothing to do
     for commits in [300, 0, 1, 0, 0] {
@@ -78,7 +78,7 @@ async fn a_start_after_a_clean_stop_reads_no_more_than_the_engine_has_not_noted(
 }
 
 #[tokio::test]
-async fn a_log_that_is_whole_says_what_the_engine_says() {
+async fn a_whole_raw_log_agrees_with_the_engine() {
     for (seed, commits, longest) in [(1, 300, 40), (2, 200, 4000), (3, 60, 900)] {
         let (dir, mut draw) = (tempfile::tempdir().unwrap(), Draw(seed));
         for _ in 0..3 {
@@ -163,7 +163,7 @@ async fn end_attempts(store: &Store, draw: &mut Draw, commits: u64) {
 }
 
 #[tokio::test]
-async fn a_wrong_byte_costs_one_page_and_is_named() {
+async fn a_wrong_byte_costs_one_named_page() {
     let (dir, mut draw) = (tempfile::tempdir().unwrap(), Draw(7));
     let store = open(dir.path());
     end_attempts(&store, &mut draw, 500).await;
@@ -200,7 +200,7 @@ async fn a_wrong_byte_costs_one_page_and_is_named() {
 }
 
 #[tokio::test]
-async fn a_log_that_ends_within_a_commit_says_that_the_commit_is_not_whole() {
+async fn a_truncated_commit_is_reported_as_incomplete() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     end_attempts(&store, &mut Draw(3), 40).await;

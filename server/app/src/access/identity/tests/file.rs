@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn the_example_of_the_guide_is_a_file_of_access() {
+fn the_guides_example_access_file_is_valid() {
     let guide = include_str!("../../../../../../deploy/docs/security.md");
     let mut blocks = guide.split("```").filter_map(|block| block.strip_prefix("toml\n"));
     let example = blocks.find(|block| block.starts_with("[[token]]")).unwrap();
@@ -30,7 +30,7 @@ fn the_example_of_the_guide_is_a_file_of_access() {
 }
 
 #[test]
-fn a_file_that_is_half_right_is_not_used_and_all_that_is_wrong_is_named() {
+fn an_invalid_file_is_rejected_with_all_errors() {
     let signer = Signer::new();
     let error = |file: &str| access(file, &signer).err().unwrap();
     assert!(error("[[token]]\nname = \"x\"\n").contains("line 1"));
@@ -57,7 +57,7 @@ fn a_file_that_is_half_right_is_not_used_and_all_that_is_wrong_is_named() {
 }
 
 #[test]
-fn a_secret_where_a_name_should_stand_is_not_shown() {
+fn secrets_in_name_fields_are_not_shown() {
     let signer = Signer::new();
     let table = |name: &str, sha256: &str| {
         format!("[[token]]\nname = \"{name}\"\nsha256 = \"{sha256}\"\nroles = []\n")
@@ -87,7 +87,7 @@ fn a_secret_where_a_name_should_stand_is_not_shown() {
 }
 
 #[test]
-fn a_pattern_that_can_never_match_is_refused_by_its_field_and_without_its_words() {
+fn unmatchable_patterns_are_refused_by_field() {
     let signer = Signer::new();
     let token = |projects: &str| {
         let sum = "0".repeat(64);
@@ -114,7 +114,7 @@ fn a_pattern_that_can_never_match_is_refused_by_its_field_and_without_its_words(
 }
 
 #[test]
-fn without_an_anonymous_grant_callers_are_refused_and_with_it_they_change_no_predictions() {
+fn anonymous_callers_need_a_grant_and_are_untrusted() {
     let signer = Signer::new();
     let open = access("[anonymous]\nroles = [\"caller\"]\n", &signer).unwrap();
     let anyone = open.identify(None, &[], 0, Instant::now()).unwrap();
@@ -123,7 +123,7 @@ fn without_an_anonymous_grant_callers_are_refused_and_with_it_they_change_no_pre
 }
 
 #[test]
-fn a_token_that_is_in_the_file_by_mistake_is_not_repeated() {
+fn misplaced_tokens_are_not_repeated_in_errors() {
     for line in [
         "token = \"plain-secret\"",
         "sha256 = \"a\"\nroles = \"plain-secret\"",
@@ -136,7 +136,7 @@ fn a_token_that_is_in_the_file_by_mistake_is_not_repeated() {
 }
 
 #[test]
-fn by_the_file_of_access_that_is_deployed_a_ci_job_changes_no_predictions_and_only_named_accounts_read() {
+fn the_deployed_access_file_grants_least_privilege() {
     let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../deploy/kubernetes/components/access/access.toml");
     let text = std::fs::read_to_string(file).unwrap();
@@ -171,7 +171,7 @@ fn by_the_file_of_access_that_is_deployed_a_ci_job_changes_no_predictions_and_on
 }
 
 #[test]
-fn what_would_let_in_more_than_it_says_is_refused_at_once() {
+fn grants_wider_than_written_are_refused() {
     let signer = Signer::new();
     let none = "projects = []\n";
     let token = format!("[[token]]\nname = \"x\"\nsha256 = {:?}\nroles = []\n{none}", "0".repeat(64));

@@ -14,7 +14,7 @@ fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_is_the_same_to_the_byte_after_every_command_that_reads() {
+async fn commands_that_read_leave_the_store_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let settings = settings(dir.path(), "data");
     fixtures::unpack(&settings.dir).unwrap();

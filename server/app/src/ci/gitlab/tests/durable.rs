@@ -44,7 +44,7 @@ async fn an_accepted_hook_survives_a_takeover() {
 }
 
 #[tokio::test]
-async fn an_end_that_was_reported_before_its_attempts_settles_it_after_a_restart() {
+async fn early_reports_settle_attempts_after_a_restart() {
     let log = "==> No need to rebuild zlib, found hash match at: \n";
     let fake = Fake::start([("projects/a%2Fb/jobs/5/trace", vec![ok(log)])]).await;
     let store = Store::memory();
@@ -64,7 +64,7 @@ async fn an_end_that_was_reported_before_its_attempts_settles_it_after_a_restart
 }
 
 #[tokio::test]
-async fn a_hook_has_the_same_record_in_every_release() {
+async fn the_record_name_of_a_hook_is_stable() {
     let (fake, store) = (Fake::start([]).await, Store::memory());
     let house = House::over(&fake, store.clone()).await;
     house.hooks.accept(ended(5, "canceled", "x"), None).await;
@@ -74,7 +74,7 @@ async fn a_hook_has_the_same_record_in_every_release() {
 }
 
 #[tokio::test]
-async fn a_hook_is_accepted_only_if_it_is_stored() {
+async fn a_hook_is_accepted_only_once_stored() {
     let Store::Memory(memory) = Store::memory() else { panic!("in memory") };
     let store = Store::Memory(memory.clone());
     let fake = Fake::start([]).await;
@@ -93,7 +93,7 @@ async fn a_hook_is_accepted_only_if_it_is_stored() {
 }
 
 #[tokio::test]
-async fn the_report_on_a_job_of_a_dead_agent_is_known_after_a_restart_hours_later() {
+async fn dead_agents_job_reports_survive_a_late_restart() {
     let (store, fake, mut batch) = (Store::memory(), Fake::start([]).await, store::Batch::default());
     let attempt = fixture::attempt("5");
     store::put(&mut batch, &attempt).unwrap();

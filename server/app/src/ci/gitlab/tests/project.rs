@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_job_of_another_project_is_not_read_whatever_number_the_hook_names() {
+async fn hooks_cannot_read_jobs_of_other_projects() {
     // the number is that of another project, whose job this is
     let fake = Fake::start([
         ("projects/2/jobs/9/trace", vec![ok("a secret line\n")]),

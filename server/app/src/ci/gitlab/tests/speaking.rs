@@ -12,7 +12,7 @@ fn reported_by(job: u64, name: &str, projects: &str) -> Box<EndedJob> {
 }
 
 #[tokio::test]
-async fn a_hook_of_one_project_has_gitlab_asked_for_that_project_and_no_other() {
+async fn only_the_reporters_own_project_is_requested() {
     let fake = Fake::start([
         ("projects/a%2Fb/jobs/9/trace", vec![ok(KILLED)]),
         ("projects/a%2Fb/pipelines/3/jobs", vec![ok("[]")]),
@@ -31,7 +31,7 @@ async fn a_hook_of_one_project_has_gitlab_asked_for_that_project_and_no_other() 
 }
 
 #[tokio::test]
-async fn the_same_end_of_the_same_job_is_another_hook_from_another_speaker() {
+async fn duplicate_hooks_are_detected_per_sender() {
     let fake = Fake::start([]).await;
     let house = House::of(&fake).await;
     for (name, expected) in [("a", HookResult::Later), ("b", HookResult::Later), ("a", HookResult::Repeated)]
@@ -42,7 +42,7 @@ async fn the_same_end_of_the_same_job_is_another_hook_from_another_speaker() {
 }
 
 #[test]
-fn a_stored_hook_has_its_sender_and_one_without_is_none() {
+fn a_stored_hook_requires_its_sender() {
     let hook = reported_by(9, "a", "a/*");
     let mut json = serde_json::to_value(stored_hooks::record(&hook, None)).unwrap();
     let record: JobHook = serde_json::from_value(json.clone()).unwrap();

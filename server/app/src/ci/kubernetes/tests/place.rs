@@ -55,7 +55,7 @@ fn of_agent(pod: &Value, name: &str) -> Option<String> {
 }
 
 #[test]
-fn a_pod_gets_nodes_tolerations_and_priority_of_its_pool() {
+fn a_pool_sets_nodes_tolerations_and_priority() {
     let mut value = pod();
     // as the API server has it when it asks
     value["spec"]["priority"] = json!(0);
@@ -78,7 +78,7 @@ fn a_pod_gets_nodes_tolerations_and_priority_of_its_pool() {
 }
 
 #[test]
-fn a_pod_that_is_placed_is_not_placed_again() {
+fn a_placed_pod_is_not_placed_again() {
     let mut after = placed(&pod(), (6144, 8192), &[]).0;
     after["metadata"]["annotations"].as_object_mut().unwrap().remove("plimsoll/sized");
     let (again, plan) = placed(&after, (1024, 2048), &[]);
@@ -117,7 +117,7 @@ fn a_pod_that_wants_other_nodes_keeps_them() {
 }
 
 #[test]
-fn a_pod_may_opt_out_of_each_dimension_and_of_all() {
+fn pods_may_opt_out_of_each_dimension() {
     let with = |name: &str| {
         let mut value = pod();
         value["metadata"]["annotations"][name] = json!("off");
@@ -134,7 +134,7 @@ fn a_pod_may_opt_out_of_each_dimension_and_of_all() {
 }
 
 #[test]
-fn a_pod_that_keeps_sizes_for_which_there_is_no_pool_is_sent_to_none() {
+fn pods_whose_sizes_fit_no_pool_stay_unplaced() {
     let mut value = pod();
     value["metadata"]["annotations"]["plimsoll/memory-request"] = json!("16Gi");
     let (after, _) = placed(&value, (1024, 2048), &[("kind", "auto")]);

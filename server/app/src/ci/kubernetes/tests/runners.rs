@@ -38,7 +38,7 @@ fn made_by(release: &str) -> Value {
 const RELEASES: [&str; 6] = ["15.0", "15.9", "16.7", "17.6", "18.5", "18.10"];
 
 #[test]
-fn a_pod_of_every_release_of_the_runner_is_sized_and_gets_the_agent() {
+fn pods_of_every_runner_release_are_supported() {
     let settings = Settings { agent_image: Some("registry/agent:1".into()), ..on() };
     for release in RELEASES {
         let made = made_by(release);
@@ -62,7 +62,7 @@ fn a_pod_of_every_release_of_the_runner_is_sized_and_gets_the_agent() {
 }
 
 #[test]
-fn sizes_for_the_whole_pod_are_there_only_if_one_of_them_is() {
+fn only_nonempty_pod_level_resources_skip_sizing() {
     let skip_reason = |sizes: Value| {
         let mut value = made_by("18.10");
         value["spec"]["resources"] = sizes;
@@ -87,7 +87,7 @@ fn sizes_for_the_whole_pod_are_there_only_if_one_of_them_is() {
 }
 
 #[test]
-fn a_pod_of_windows_is_known_by_every_way_to_ask_for_such_a_node_and_gets_no_agent() {
+fn windows_pods_are_detected_and_get_no_agent() {
     let settings = Settings { agent_image: Some("registry/agent:1".into()), ..on() };
     let required = |expression: Value| {
         let terms = json!([{ "matchExpressions": [expression] }]);

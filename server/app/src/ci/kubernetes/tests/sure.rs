@@ -19,7 +19,7 @@ fn llvm() -> (Value, Prediction) {
 }
 
 #[test]
-fn cpu_of_which_nothing_is_known_stays_when_the_memory_is_set() {
+fn unknown_cpu_stays_when_memory_is_set() {
     let (value, prediction) = llvm();
     for (from, confidence) in [
         (SizeSource::ByHistory, 0.3),
@@ -41,7 +41,7 @@ fn cpu_of_which_nothing_is_known_stays_when_the_memory_is_set() {
 }
 
 #[test]
-fn cpu_that_is_known_less_than_memory_is_set_only_from_the_confidence_that_is_asked_for() {
+fn cpu_is_set_only_above_its_confidence_threshold() {
     let (value, mut prediction) = llvm();
     for (sure, expected) in [(0.2, json!("12")), (0.4, json!("1003m"))] {
         prediction.cpu_request.basis.rung = Rung::Fleet;
@@ -53,7 +53,7 @@ fn cpu_that_is_known_less_than_memory_is_set_only_from_the_confidence_that_is_as
 }
 
 #[test]
-fn memory_of_which_nothing_is_known_stays_when_cpu_is_set() {
+fn unknown_memory_stays_when_cpu_is_set() {
     let (value, mut prediction) = llvm();
     for quantity in [&mut prediction.memory_request, &mut prediction.memory_limit] {
         quantity.basis.rung = Rung::Default;
@@ -65,7 +65,7 @@ fn memory_of_which_nothing_is_known_stays_when_cpu_is_set() {
 }
 
 #[test]
-fn a_pod_of_which_nothing_is_known_says_so_and_still_gets_what_its_annotations_name() {
+fn unknown_pods_still_follow_their_annotations() {
     let (mut value, mut prediction) = llvm();
     for quantity in all_of(&mut prediction) {
         quantity.basis.rung = Rung::Default;
@@ -79,7 +79,7 @@ fn a_pod_of_which_nothing_is_known_says_so_and_still_gets_what_its_annotations_n
 }
 
 #[test]
-fn a_pod_with_the_right_sizes_is_not_one_of_which_too_little_is_known() {
+fn fitting_pods_are_skipped_as_fits_not_unsure() {
     let mut value = pod();
     value["spec"]["containers"][0]["resources"] = json!({ "requests": { "cpu": "1500m", "memory": "2048Mi" }, "limits": { "cpu": "3000m", "memory": "4096Mi" } });
     let (_, plan) = patched(&value, &sizes((2048, 4096), (1500, 3000), 0.9), &on());
@@ -107,7 +107,7 @@ fn after_kills(limit_mib: u64, others: usize, settings: &predict::Settings) -> P
 }
 
 #[test]
-fn a_pod_does_not_get_again_the_memory_at_which_its_package_was_always_killed() {
+fn memory_that_always_got_killed_is_not_repeated() {
     let usual = predict::Settings::default();
     let with = |memory: &str| {
         let mut value = pod();

@@ -19,7 +19,7 @@ fn seconds(p95: u64) -> Prediction {
 }
 
 #[test]
-fn kueue_gets_the_longest_time_with_the_operators_factor() {
+fn kueue_max_time_uses_the_operators_factor() {
     let (after, plan) = patched(&pod(), &seconds(600), &timed(Some(2.0), None));
     assert_eq!(after["metadata"]["labels"][KUEUE], json!("1201"), "rounded up");
     assert!(plan.placed && plan.lines.iter().any(|line| line.contains("max-exec-time-seconds=1201")));
@@ -32,7 +32,7 @@ fn kueue_gets_the_longest_time_with_the_operators_factor() {
 }
 
 #[test]
-fn a_long_build_prefers_nodes_of_long_ones_and_a_short_one_those_of_short_ones() {
+fn pods_prefer_nodes_with_builds_of_similar_length() {
     for (p95, length) in [(3600, "long"), (60, "short")] {
         let (after, _) = patched(&pod(), &seconds(p95), &timed(None, Some(30)));
         assert_eq!(after["metadata"]["labels"]["plimsoll/length"], json!(length));
@@ -45,7 +45,7 @@ fn a_long_build_prefers_nodes_of_long_ones_and_a_short_one_those_of_short_ones()
 }
 
 #[test]
-fn what_the_pod_says_of_itself_stays_and_a_second_look_changes_nothing() {
+fn existing_time_settings_stay_and_patches_are_idempotent() {
     let settings = Settings { sizes: Vec::new(), ..timed(Some(1.5), Some(30)) };
     let mut value = pod();
     value["metadata"]["labels"][KUEUE] = json!("7");

@@ -12,7 +12,7 @@ fn names(list: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn the_agent_alone_gets_a_token_for_this_server_and_reads_it_from_a_file() {
+fn only_the_agent_mounts_the_token_file() {
     let (after, _) = patched(&pod(), &sizes((512, 1024), (500, 1000), 0.0), &with_token());
     let spec = &after["spec"];
     let agent = spec["initContainers"].as_array().unwrap().last().unwrap();
@@ -31,7 +31,7 @@ fn the_agent_alone_gets_a_token_for_this_server_and_reads_it_from_a_file() {
 }
 
 #[test]
-fn without_an_audience_or_against_the_pods_word_there_is_no_token() {
+fn no_token_without_audience_or_when_opted_out() {
     let prediction = sizes((512, 1024), (500, 1000), 0.0);
     let mut against = pod();
     against["metadata"]["annotations"]["plimsoll/agent-token"] = json!("off");
@@ -59,7 +59,7 @@ fn a_second_look_adds_no_second_token() {
 }
 
 #[test]
-fn the_agent_trusts_the_ca_of_this_server_which_the_pod_brings_along() {
+fn the_agent_trusts_the_ca_from_the_annotation() {
     let ca = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     let settings = Settings { agent_ca: Some(ca.to_owned()), ..with_token() };
     let mut job = pod();

@@ -147,7 +147,7 @@ proptest! {
 }
 
 #[test]
-fn a_limit_of_0_is_no_limit_and_keeps_no_request_from_a_pod_that_is_valid() {
+fn a_zero_limit_never_invalidates_a_pod() {
     let mut value = pod();
     value["spec"]["containers"][0]["resources"] =
         json!({ "requests": { "memory": "1Gi", "cpu": "0" }, "limits": { "memory": "2Gi", "cpu": "0" } });
@@ -168,7 +168,7 @@ fn a_limit_of_0_is_no_limit_and_keeps_no_request_from_a_pod_that_is_valid() {
 }
 
 #[test]
-fn what_cannot_be_used_is_named_once_and_the_rest_is_done() {
+fn unusable_values_are_reported_once_and_skipped() {
     let mut value = pod();
     value["metadata"]["annotations"]["plimsoll/memory-limit"] = json!("lots");
     value["metadata"]["annotations"]["plimsoll/cpu-limit"] = json!("0");

@@ -16,7 +16,7 @@ fn with(requests: &Value, limits: &Value) -> Value {
 }
 
 #[test]
-fn an_unknown_pod_gets_more_than_it_had_and_not_the_default() {
+fn unknown_pods_grow_from_their_own_sizes() {
     let own = with(&json!({"memory": "16Gi", "cpu": "4"}), &json!({"memory": "96Gi"}));
     let after = after_a_kill(&own, (6144, 6144), 0.0, &on());
     let expected = json!({"requests": {"memory": "24576Mi", "cpu": "4"}, "limits": {"memory": "147456Mi"}});
@@ -45,7 +45,7 @@ fn after_verdict(own: &Value, named_mib: u64, had_unknown: bool, settings: &Sett
 }
 
 #[test]
-fn a_pod_gets_the_size_that_the_verdict_names_and_says_why_it_is_that() {
+fn the_verdicts_size_is_set_with_its_reason() {
     let own = with(&json!({"memory": "128Mi"}), &json!({"memory": "128Mi"}));
     let (sizes, why) = after_verdict(&own, 228, false, &on());
     assert_eq!(sizes, json!({ "requests": { "memory": "228Mi" }, "limits": { "memory": "228Mi" } }));
@@ -57,7 +57,7 @@ fn a_pod_gets_the_size_that_the_verdict_names_and_says_why_it_is_that() {
 }
 
 #[test]
-fn the_annotation_gives_the_reason_of_the_number_in_force() {
+fn the_annotation_explains_the_effective_size() {
     let own = with(&json!({"memory": "2Gi"}), &json!({"memory": "4Gi"}));
     // what the last attempt had is not known: the pod's own limit was too little, and its request is below what the verdict names
     let (sizes, why) = after_verdict(&own, 5000, true, &on());
@@ -82,14 +82,14 @@ fn the_annotation_gives_the_reason_of_the_number_in_force() {
 }
 
 #[test]
-fn the_pod_of_a_known_job_gets_what_the_verdict_names() {
+fn a_known_job_gets_the_verdicts_size() {
     let own = with(&json!({"memory": "16Gi", "cpu": "4"}), &json!({"memory": "96Gi"}));
     let after = after_a_kill(&own, (1500, 1500), 0.9, &on());
     assert_eq!(resources(&after)["limits"]["memory"], "1500Mi", "it was sized by what is known before");
 }
 
 #[test]
-fn after_an_eviction_above_its_request_a_pod_asks_for_more_and_keeps_its_limit() {
+fn an_evicted_pod_gets_only_a_larger_request() {
     let own = with(&json!({"memory": "100Mi"}), &json!({"memory": "2Gi"}));
     let mut prediction = sizes((699, 2048), (1000, 2000), 0.0);
     prediction.reason = "memory request 699 MiB: what the last attempt used".to_owned();

@@ -25,7 +25,7 @@ async fn service(store: &Store) -> PredictorService {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_with_unread_answers_gives_its_place_back_and_ends_with_the_reason() {
+async fn an_unread_batch_frees_its_slot_and_ends() {
     let service = service(&Store::memory()).await;
     let endless = tokio_stream::iter(std::iter::repeat_with(|| Ok(pb::PredictRequest::default())));
     let answers = service.batch(endless, Identity::anyone().into()).unwrap();
@@ -42,7 +42,7 @@ async fn a_batch_with_unread_answers_gives_its_place_back_and_ends_with_the_reas
 }
 
 #[tokio::test]
-async fn a_caller_has_few_questions_for_a_verdict_at_once_and_leaves_the_line_when_he_gives_up() {
+async fn verdict_questions_are_limited_and_cancelable() {
     let service = service(&Store::memory()).await;
     let one = OneStream::new(Role::Caller);
     let asked = |number: u32| {
@@ -66,7 +66,7 @@ async fn a_caller_has_few_questions_for_a_verdict_at_once_and_leaves_the_line_wh
 }
 
 #[tokio::test]
-async fn an_explanation_names_the_label_that_tells_groups_of_need_apart_unless_it_is_private() {
+async fn explanations_hide_private_labels_that_separate_groups() {
     let (store, mut batch) = (Store::memory(), Batch::default());
     let mut service = service(&store).await;
     service.sizing.history = SharedHistory::new(History::new(100));

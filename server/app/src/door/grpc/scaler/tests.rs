@@ -45,7 +45,7 @@ fn scaled(metadata: &[(&str, &str)]) -> ScaledObjectRef {
 const THREE: TicketAmount = TicketAmount { slots: 3, memory_bytes: 5 << 29, milli_cores: 4500 };
 
 #[tokio::test]
-async fn a_pool_on_demand_is_at_zero_without_demand_and_grows_with_it() {
+async fn an_on_demand_pool_scales_from_zero() {
     let fixture = fixture();
     let value = async |measure: &str| {
         let scaled = scaled(&[("pool", "big"), ("measure", measure)]);
@@ -64,7 +64,7 @@ async fn a_pool_on_demand_is_at_zero_without_demand_and_grows_with_it() {
 }
 
 #[tokio::test]
-async fn the_spec_names_the_measure_and_the_target_of_the_metadata() {
+async fn the_metric_spec_follows_the_metadata() {
     let fixture = fixture();
     let spec = async |metadata: &[(&str, &str)]| {
         let answer = fixture.service.get_metric_spec(Request::new(scaled(metadata))).await.unwrap();
@@ -77,7 +77,7 @@ async fn the_spec_names_the_measure_and_the_target_of_the_metadata() {
 }
 
 #[tokio::test]
-async fn what_keda_read_in_the_environment_counts_where_the_metadata_itself_says_nothing() {
+async fn from_env_metadata_is_only_a_fallback() {
     let fixture = fixture();
     let spec = async |metadata: &[(&str, &str)]| {
         let answer = fixture.service.get_metric_spec(Request::new(scaled(metadata))).await;
@@ -97,7 +97,7 @@ async fn what_keda_read_in_the_environment_counts_where_the_metadata_itself_says
 }
 
 #[tokio::test]
-async fn metadata_that_cannot_be_meant_is_named_with_what_would_be_right() {
+async fn invalid_metadata_is_refused_with_alternatives() {
     let fixture = fixture();
     for (metadata, part) in [
         (&[][..], "scalerMetadata.pool: is missing; there are big"),
@@ -123,7 +123,7 @@ async fn metadata_that_cannot_be_meant_is_named_with_what_would_be_right() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_says_at_once_whether_the_pool_is_active_then_each_change_and_ends_with_the_server() {
+async fn a_stream_sends_each_activity_change_until_stop() {
     let fixture = fixture();
     let asked = Request::new(scaled(&[("pool", "big")]));
     let mut answers = fixture.service.stream_is_active(asked).await.unwrap().into_inner();
@@ -152,7 +152,7 @@ async fn no_more_streams_are_open_than_may_be() {
 }
 
 #[tokio::test]
-async fn a_stream_has_one_of_its_callers_places_and_ends_when_access_changes_for_him() {
+async fn streams_are_limited_and_end_on_access_change() {
     let (fixture, caller) = (fixture(), OneStream::new(Role::Reader));
     let open = async || {
         let asked = caller.ask(scaled(&[("pool", "big")]));

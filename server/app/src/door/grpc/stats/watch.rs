@@ -110,7 +110,7 @@ mod tests {
     use plimsoll_proto::v1::stats_server::Stats as _;
 
     #[tokio::test]
-    async fn a_watcher_has_one_of_its_callers_places_and_ends_when_access_changes_for_him() {
+    async fn watches_are_limited_and_end_on_access_change() {
         let watchers = Streams::new(WATCHERS, TaskTracker::new(), CancellationToken::new());
         let service = StatsService { api: fixture::read_api(&Store::memory()).await, watchers };
         let one = OneStream::new(Role::Reader);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_watcher_that_does_not_read_is_let_go() {
+    async fn a_watcher_that_does_not_read_is_dropped() {
         let ((outbound, _unread), (sender, changes)) = (outbound(), broadcast::channel(64));
         for n in 0..40 {
             assert!(sender.send(AttemptChange::Ended(AttemptId::parse(&n.to_string()).unwrap())).is_ok());
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_ended_while_its_watcher_was_behind_is_sent_as_ended() {
+    fn endings_missed_while_behind_are_sent() {
         let ids = ["a", "b", "c", "d"].map(|id| AttemptId::parse(id).unwrap());
         let [a, b, c, d] = &ids;
         let mut shown = ShownAttempts::default();

@@ -66,7 +66,7 @@ impl Running {
 }
 
 #[tokio::test]
-async fn a_client_that_stops_is_cut_off_at_every_point() {
+async fn slow_clients_are_cut_off_in_every_state() {
     let server = start(Bounds { first: SOON, admitted: SOON, body: SOON, ..PATIENT }, hello()).await;
     // before its first byte, before the version of HTTP is known, in a head, in a body, in the preface of HTTP/2, behind an answer
     let begun: [&[u8]; 6] = [
@@ -89,7 +89,7 @@ async fn a_client_that_stops_is_cut_off_at_every_point() {
 }
 
 #[tokio::test]
-async fn a_client_that_moves_bytes_and_asks_for_nothing_is_cut_off_whatever_it_speaks() {
+async fn clients_without_requests_are_cut_off() {
     // the first as over TLS, where bytes of the handshake have moved before any of HTTP
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
     let server = start(Bounds { first: SOON, admitted: SOON, ..PATIENT }, hello()).await;
@@ -102,7 +102,7 @@ async fn a_client_that_moves_bytes_and_asks_for_nothing_is_cut_off_whatever_it_s
 }
 
 #[tokio::test]
-async fn heads_that_are_too_large_or_no_http_get_a_status_that_can_be_read() {
+async fn oversized_and_malformed_heads_get_a_status() {
     let server = start(PATIENT, hello()).await;
     let line = |bytes: usize| format!("GET /v1/allocation?spec={} HTTP/1.1\r\n\r\n", "+x".repeat(bytes / 2));
     let header = |bytes: usize| format!("GET / HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "a".repeat(bytes));
@@ -123,7 +123,7 @@ async fn heads_that_are_too_large_or_no_http_get_a_status_that_can_be_read() {
 }
 
 #[tokio::test]
-async fn a_request_that_runs_is_answered_when_the_server_stops_and_kept_connections_end() {
+async fn running_requests_finish_when_the_server_stops() {
     let (asked, answer) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (started, go) = (Arc::clone(&asked), Arc::clone(&answer));
     let slow = get(async move || {
@@ -156,7 +156,7 @@ async fn begin_of_answer(address: &str, server: &Running, sent: &str) -> Option<
 }
 
 #[tokio::test]
-async fn who_is_let_in_nowhere_leaves_places_for_probes_and_for_those_who_are() {
+async fn refused_clients_leave_slots_for_probes_and_readers() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("access.toml");
     let token = crate::access::identity::hash("secret");
@@ -191,7 +191,7 @@ async fn who_is_let_in_nowhere_leaves_places_for_probes_and_for_those_who_are() 
 }
 
 #[tokio::test]
-async fn who_is_let_in_nowhere_is_cut_off_however_often_he_asks() {
+async fn refused_clients_are_cut_off_despite_repeated_requests() {
     let server = start(Bounds { first: SOON, admitted: SOON, ..PATIENT }, hello()).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let mut received = [0; 1024];
@@ -204,7 +204,7 @@ async fn who_is_let_in_nowhere_is_cut_off_however_often_he_asks() {
 }
 
 #[tokio::test]
-async fn a_client_that_answers_pings_and_reads_nothing_is_cut_off() {
+async fn a_client_that_reads_nothing_is_cut_off() {
     let admitted = axum::middleware::from_fn(async |request: Request, next: axum::middleware::Next| {
         super::super::guarded::make_slot_permanent(request.extensions(), None);
         next.run(request).await

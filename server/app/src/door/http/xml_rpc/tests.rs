@@ -45,7 +45,7 @@ async fn answered(tickets: &TicketService, name: &str, arguments: &[&str]) -> St
 }
 
 #[tokio::test]
-async fn what_no_client_of_resalloc_sends_gets_a_fault_with_the_number_for_it() {
+async fn invalid_calls_get_the_matching_fault_code() {
     let tickets = tickets();
     let code = async |name: &str, arguments: &[&str]| {
         let answer = answered(&tickets, name, arguments).await;
@@ -92,7 +92,7 @@ async fn every_method_is_listed_described_and_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_is_too_large_too_slow_or_no_xml_is_refused_with_its_status() {
+async fn unusable_bodies_are_refused_with_their_status() {
     let headers = |kind: &str| [(header::CONTENT_TYPE, kind.parse().unwrap())].into_iter().collect();
     let status = async |kind: &str, body: Body| match request::read(&headers(kind), body).await {
         Ok(_) => 200,
@@ -107,7 +107,7 @@ async fn a_body_that_is_too_large_too_slow_or_no_xml_is_refused_with_its_status(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_waits_keeps_its_connection_and_ends_in_one_answer() {
+async fn a_waiting_call_keeps_its_connection_alive() {
     use http_body_util::BodyExt as _;
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let mut body = PendingAnswer::new(async move { receiver.await.unwrap() });

@@ -5,7 +5,7 @@ use plimsoll_proto::counters::PageCounters;
 use super::*;
 
 #[test]
-fn a_counter_of_a_row_that_cannot_be_used_is_left_out_and_named_and_the_row_is_kept() {
+fn unusable_counters_are_skipped_and_the_row_kept() {
     let row = pb::Sample { elapsed_ms: 1, need_bytes: 5, ..pb::Sample::default() };
     let cases = [
         (pb::Sample { need_max_bytes: Some(4), ..row }, "need_max_bytes"),
@@ -45,7 +45,7 @@ fn batch_of(wire: &pb::Batch, skipped: &mut SkippedFacts) -> Vec<Sample> {
 }
 
 #[test]
-fn a_sample_without_a_usable_time_or_measurement_costs_itself_alone() {
+fn an_unusable_sample_is_skipped_alone() {
     let row = pb::Sample { elapsed_ms: 1, ..pb::Sample::default() };
     for (bad, field) in [
         (pb::Sample { elapsed_ms: u64::MAX, ..row }, "elapsed_ms"),
@@ -64,7 +64,7 @@ fn a_sample_without_a_usable_time_or_measurement_costs_itself_alone() {
 }
 
 #[test]
-fn phases_that_cannot_be_used_are_left_out_and_named_and_the_end_is_kept() {
+fn unusable_phases_are_skipped_and_the_end_kept() {
     let phase = |name: &str, started_ms| pb::Phase { name: name.into(), started_ms, ..pb::Phase::default() };
     let ended = |phases| pb::Finish { attempt: "a".into(), wall_ms: 10, phases, ..pb::Finish::default() };
     let cases = [
@@ -90,7 +90,7 @@ fn phases_that_cannot_be_used_are_left_out_and_named_and_the_end_is_kept() {
 }
 
 #[test]
-fn a_source_that_this_server_does_not_know_is_left_out_and_named() {
+fn an_unknown_source_is_skipped_and_reported() {
     let wire = |source| pb::Hello {
         attempt: "a".into(),
         session: "s".into(),
@@ -129,7 +129,7 @@ fn a_size_of_0_is_none() {
 }
 
 #[test]
-fn a_fact_of_an_opening_that_cannot_be_used_is_left_out_and_named() {
+fn unusable_opening_facts_are_skipped_and_reported() {
     for bad in [-1.0, f64::NAN, f64::INFINITY, 1e9] {
         let sizes = pb::Resources {
             memory_request_bytes: Some(1 << 63),
@@ -162,7 +162,7 @@ fn a_fact_of_an_opening_that_cannot_be_used_is_left_out_and_named() {
 }
 
 #[test]
-fn what_does_not_say_which_build_an_attempt_is_never_costs_the_attempt() {
+fn unusable_optional_fields_never_cost_the_attempt() {
     let long = || "x".repeat(limits::LABEL_BYTES + 1);
     let mut wire = opening(pb::Resources::default());
     (wire.retries, wire.started_unix_ms) = ("not an id".into(), 1 << 63);
@@ -198,7 +198,7 @@ fn what_does_not_say_which_build_an_attempt_is_never_costs_the_attempt() {
 }
 
 #[test]
-fn a_field_of_the_key_that_cannot_be_used_costs_itself_and_project_and_package_the_opening() {
+fn only_unusable_project_or_package_refuses_the_opening() {
     let mut wire = opening(pb::Resources::default());
     let key = wire.key.as_mut().unwrap();
     let bad = || "a\u{7}b".to_owned();
@@ -219,7 +219,7 @@ fn a_field_of_the_key_that_cannot_be_used_costs_itself_and_project_and_package_t
 }
 
 #[test]
-fn an_opening_without_key_package_id_or_session_is_refused_by_that_field() {
+fn required_opening_fields_are_refused_by_name() {
     let refused = |change: fn(&mut pb::Hello)| {
         let mut wire = opening(pb::Resources::default());
         change(&mut wire);
@@ -232,7 +232,7 @@ fn an_opening_without_key_package_id_or_session_is_refused_by_that_field() {
 }
 
 #[test]
-fn a_wall_time_that_cannot_be_used_costs_itself_and_the_phases_stay() {
+fn an_unusable_wall_time_keeps_the_phases() {
     let phases = vec![pb::Phase { name: "build".into(), wall_ms: 70, ..pb::Phase::default() }];
     let wire = pb::Finish { attempt: "a".into(), wall_ms: u64::MAX, phases, ..pb::Finish::default() };
     let mut skipped = SkippedFacts::default();
@@ -241,7 +241,7 @@ fn a_wall_time_that_cannot_be_used_costs_itself_and_the_phases_stay() {
 }
 
 #[test]
-fn a_fact_of_an_end_that_cannot_be_used_is_left_out_and_named() {
+fn unusable_end_facts_are_skipped_and_reported() {
     let totals = pb::Totals {
         cpu_usec: u64::MAX,
         starved_ms: Some(u64::MAX),
@@ -275,7 +275,7 @@ fn a_fact_of_an_end_that_cannot_be_used_is_left_out_and_named() {
 }
 
 #[test]
-fn the_service_that_did_the_work_is_taken_from_the_end() {
+fn offloaded_to_is_kept_only_if_valid() {
     let of = |name: &str| {
         let wire = pb::Finish { attempt: "a".into(), offloaded_to: name.into(), ..pb::Finish::default() };
         finish(&wire, &mut SkippedFacts::default()).unwrap().offloaded_to

@@ -23,7 +23,7 @@ async fn old() -> MemoryStore {
 }
 
 #[tokio::test]
-async fn the_rest_after_an_error_is_not_ended_by_what_is_added() {
+async fn new_samples_do_not_end_an_error_pause() {
     let memory = old().await;
     let (_ingest, mut worker) = fixture::ingest(&Store::Memory(memory.clone()), 10);
     let retain = RetentionPolicy { max_bytes: Some(Bytes(100)), ..RetentionPolicy::default() };
@@ -63,7 +63,7 @@ async fn running(later: u64) -> (Worker, Store) {
 }
 
 #[tokio::test]
-async fn what_is_old_of_a_running_attempt_becomes_fewer_and_its_newest_stays() {
+async fn a_running_attempts_old_samples_are_thinned() {
     let (mut worker, store) = running(100 * DAY_MS).await;
     worker.retention.parts.policy.keep_for = Duration::MAX;
     worker.retain_step().await;
@@ -72,7 +72,7 @@ async fn what_is_old_of_a_running_attempt_becomes_fewer_and_its_newest_stays() {
 }
 
 #[tokio::test]
-async fn however_old_a_running_attempt_is_its_peak_and_its_last_number_stay() {
+async fn a_running_attempt_keeps_peak_and_last_sequence() {
     let (mut worker, store) = running(1_000_000).await;
     let id = fixture::attempt("a").id;
     worker.retention.parts.policy.keep_for = Duration::ZERO;

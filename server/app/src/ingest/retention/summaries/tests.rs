@@ -18,7 +18,7 @@ async fn ended(store: &Store, id: &str, hour: u64) {
 }
 
 #[tokio::test]
-async fn summaries_go_after_the_configured_time_with_all_that_belongs_to_them() {
+async fn expired_summaries_are_removed_with_their_data() {
     let store = Store::memory();
     for n in 0..100 {
         ended(&store, &format!("old-{n}"), 10).await;
@@ -41,7 +41,7 @@ async fn summaries_go_after_the_configured_time_with_all_that_belongs_to_them() 
 }
 
 #[tokio::test]
-async fn summaries_go_also_while_there_are_always_too_many_samples() {
+async fn summaries_expire_even_while_samples_exceed_space() {
     let store = Store::memory();
     ended(&store, "old", 10).await;
     let (_ingest, mut worker) = fixture::ingest(&store, 10);
@@ -59,7 +59,7 @@ async fn summaries_go_also_while_there_are_always_too_many_samples() {
 }
 
 #[tokio::test]
-async fn a_damaged_summary_keeps_no_other_attempt_and_no_samples_from_going() {
+async fn a_damaged_summary_does_not_block_retention() {
     let store = Store::memory();
     let ids = ["a", "b", "c"];
     for id in ids {
@@ -87,7 +87,7 @@ async fn a_damaged_summary_keeps_no_other_attempt_and_no_samples_from_going() {
 }
 
 #[test]
-fn the_walk_rests_for_less_than_what_is_kept_gets_old_in() {
+fn the_pause_is_shorter_than_the_retention_time() {
     let of = |summaries_for, log_lines_for| RetentionPolicy {
         summaries_for,
         log_lines_for,
@@ -99,7 +99,7 @@ fn the_walk_rests_for_less_than_what_is_kept_gets_old_in() {
 }
 
 #[tokio::test]
-async fn verdicts_on_unmeasured_attempts_go_after_the_same_time_while_the_server_runs() {
+async fn verdicts_on_unmeasured_attempts_expire_too() {
     let (store, hour) = (Store::memory(), 3_600_000);
     ended(&store, "measured", 990).await;
     let (_ingest, mut worker) = fixture::ingest(&store, 10);
@@ -121,7 +121,7 @@ async fn verdicts_on_unmeasured_attempts_go_after_the_same_time_while_the_server
 }
 
 #[tokio::test]
-async fn lines_of_logs_go_after_their_time_and_verdict_and_summary_stay() {
+async fn expired_log_lines_are_removed_but_not_summaries() {
     let (store, hour) = (Store::memory(), 3_600_000);
     ended(&store, "a", 1).await;
     let (_ingest, mut worker) = fixture::ingest(&store, 10);

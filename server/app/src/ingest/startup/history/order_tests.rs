@@ -69,7 +69,7 @@ fn known(history: &SharedHistory) -> (Vec<String>, Vec<String>, [u64; 4]) {
 }
 
 #[test]
-fn a_start_keeps_and_predicts_what_a_server_does_that_saw_all_attempts_end() {
+fn a_restarted_server_predicts_like_one_always_running() {
     let all = attempts(6000);
     for room in [
         HistoryLimits { attempts: 10_000, bytes: usize::MAX },

@@ -69,7 +69,7 @@ async fn read_before_and_after<T>(
 }
 
 #[tokio::test]
-async fn a_kill_of_an_attempt_that_is_not_sealed_makes_the_same_next_size_after_a_restart() {
+async fn open_attempts_kills_size_alike_after_a_restart() {
     let mut batch = Batch::default();
     let mut open = fixture::attempt("open");
     (open.key, open.started_unix_ms) = (key(), open.started_unix_ms + HOUR_MS);
@@ -105,7 +105,7 @@ async fn a_kill_of_an_attempt_that_is_not_sealed_makes_the_same_next_size_after_
 }
 
 #[tokio::test]
-async fn where_the_need_was_heading_makes_the_same_next_size_after_a_restart() {
+async fn extrapolated_needs_size_alike_after_a_restart() {
     let mut batch = Batch::default();
     let killed = test_summary("killed", "zlib", "1", 420);
     let killed = Summary {
@@ -143,7 +143,7 @@ async fn where_the_need_was_heading_makes_the_same_next_size_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_rule_that_was_wrong_here_has_no_say_after_a_restart_either() {
+async fn suspended_rules_stay_suspended_after_a_restart() {
     let mut batch = Batch::default();
     for n in 0..7 {
         let of = |id: &str| test_summary(&format!("{id}-{n}"), &format!("package-{n}"), "1", 100);

@@ -42,7 +42,7 @@ async fn filled() -> (Store, [Summary; 3]) {
 }
 
 #[tokio::test]
-async fn a_start_knows_the_newest_and_what_became_of_retries_by_the_whole_key() {
+async fn a_start_loads_newest_attempts_and_retry_outcomes() {
     let (store, [old, failed, retry]) = filled().await;
     let ingest = started(&store, 2).await;
     let newest: Vec<_> =
@@ -57,7 +57,7 @@ async fn a_start_knows_the_newest_and_what_became_of_retries_by_the_whole_key() 
 }
 
 #[tokio::test]
-async fn untrusted_attempts_push_no_trusted_one_out_and_say_nothing_of_retries() {
+async fn untrusted_attempts_displace_no_trusted_ones() {
     let store = Store::memory();
     let mut batch = Batch::default();
     let untrusted = |id: String, hour| {
@@ -83,7 +83,7 @@ async fn untrusted_attempts_push_no_trusted_one_out_and_say_nothing_of_retries()
 }
 
 #[test]
-fn of_attempts_with_long_names_the_newest_are_read_within_the_memory_for_them() {
+fn loading_long_keys_stays_within_the_memory_limit() {
     let stats = Stats::new(plimsoll_core::stats::Settings::default());
     let mut newest = NewestAttempts::of(HistoryLimits { attempts: 100_000, bytes: 1 << 20 }, stats);
     let mut most = 0;
@@ -103,7 +103,7 @@ fn of_attempts_with_long_names_the_newest_are_read_within_the_memory_for_them() 
 }
 
 #[tokio::test]
-async fn of_the_verdicts_on_unmeasured_attempts_the_oldest_go_and_no_others() {
+async fn only_the_oldest_unmeasured_verdicts_are_dropped() {
     let (store, [_, failed, _]) = filled().await;
     let (open, mut batch) = (fixture::attempt("open"), Batch::default());
     store::put(&mut batch, &open).unwrap();
@@ -142,7 +142,7 @@ async fn of_the_verdicts_on_unmeasured_attempts_the_oldest_go_and_no_others() {
 }
 
 #[tokio::test]
-async fn a_start_knows_the_unmeasured_jobs_that_memory_ended() {
+async fn a_start_loads_unmeasured_jobs_killed_by_memory() {
     let (store, mut batch) = (Store::memory(), Batch::default());
     let labels = [("pipeline", "7"), ("job", "build")].map(|(name, value)| (name.into(), value.into()));
     let key = Key { project: "a/b".into(), labels: labels.into(), ..Key::default() };
@@ -179,7 +179,7 @@ async fn a_damaged_summary_costs_itself_alone() {
 }
 
 #[tokio::test]
-async fn what_ended_in_the_future_counts_as_the_oldest_and_leaves_first() {
+async fn attempts_from_the_future_count_as_oldest() {
     let now = crate::runtime::clock::Clock.now_unix_ms();
     let at = |id: &str, started_unix_ms: u64| Summary { started_unix_ms, ..ended(id, 0) };
     // received while the clock of the server was ten years ahead

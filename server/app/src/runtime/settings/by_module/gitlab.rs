@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_a_scheme_and_a_host_and_holds_no_secret() {
+    fn base_urls_hold_scheme_and_host_only() {
         let place = BaseUrl::parse("https://gitlab.example:8443/sub/").unwrap();
         assert_eq!(
             (place.host(), place.to_string().as_str()),

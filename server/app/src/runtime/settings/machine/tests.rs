@@ -89,7 +89,7 @@ fn a_start_says_that_no_backup_will_fit() {
 }
 
 #[test]
-fn a_start_that_cannot_fit_says_what_it_needs_and_which_setting_to_change() {
+fn an_impossible_memory_plan_names_settings_to_change() {
     let v1 = with_ram(FakeKernel::hybrid("/server", "/"));
     v1.write("/sys/fs/cgroup/memory/server/memory.limit_in_bytes", "314572800\n");
     let mut config = with(read(&v1));

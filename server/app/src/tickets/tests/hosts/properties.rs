@@ -6,7 +6,7 @@ use super::*;
 
 proptest! {
     #[test]
-    fn two_open_tickets_never_have_one_host_and_no_ticket_has_one_that_was_not_listed(
+    fn no_host_is_shared_or_unlisted(
         steps in prop::collection::vec((0_u8..8, 0_u8..12, any::<u8>()), 0..60),
         is_limit_fixed in any::<bool>(),
     ) {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_ticket_lives_as_long_as_there_is_a_sign_of_life() {
+fn a_ticket_expires_without_signs_of_life() {
     let mut tickets = tickets(limits(Some(1), &[]), 10);
     let ended =
         |changes: &[TicketChange]| changes.iter().filter(|c| matches!(c, TicketChange::Ended(..))).count();
@@ -34,7 +34,7 @@ fn a_ticket_lives_as_long_as_there_is_a_sign_of_life() {
 }
 
 #[test]
-fn an_attempt_is_the_life_of_its_ticket_and_the_end_of_another_one_is_not() {
+fn only_its_own_attempt_keeps_a_ticket_alive() {
     let mut tickets = tickets(limits(Some(1), &[]), 10);
     let [one, other] = ["1", "2"].map(|name| AttemptId::parse(name).unwrap());
     tickets.opened("a", claim("o", &[]));
@@ -51,7 +51,7 @@ fn an_attempt_is_the_life_of_its_ticket_and_the_end_of_another_one_is_not() {
 }
 
 #[test]
-fn a_numbered_ticket_goes_by_itself_only_until_its_client_has_asked_for_it() {
+fn a_numbered_ticket_expires_only_until_collected() {
     let mut tickets = tickets(limits(Some(2), &[]), 10);
     for name in ["lost", "held", "waits"] {
         tickets.opened(name, claim("o", &[]));
@@ -77,7 +77,7 @@ fn a_numbered_ticket_goes_by_itself_only_until_its_client_has_asked_for_it() {
 }
 
 #[test]
-fn a_jobs_ticket_ends_unused_and_with_its_token() {
+fn job_tickets_expire_unused_or_with_their_token() {
     const NEVER: u64 = 9_999_999;
     // when the token ends, when the client asks again, for another token, and until when the ticket then is open
     for (token_ends, asks_again, renewed, until) in [
@@ -129,7 +129,7 @@ fn a_job_has_few_open_tickets_others_many() {
 }
 
 #[test]
-fn who_runs_without_a_ticket_takes_a_place_of_its_pool_and_is_not_held_back() {
+fn unticketed_attempts_occupy_slots_without_being_stopped() {
     let mut tickets = tickets(limits(None, &[(LimitKey::Pool("p".into()), 2), (LimitKey::All, 5)]), 10);
     tickets.occupy("p");
     assert_eq!(tickets.opened("a", claim("o", &[])), ["a"]);
@@ -147,7 +147,7 @@ fn who_runs_without_a_ticket_takes_a_place_of_its_pool_and_is_not_held_back() {
 }
 
 #[test]
-fn a_pool_that_is_full_without_tickets_keeps_nothing_from_the_others() {
+fn a_pool_full_without_tickets_blocks_no_other() {
     let mut both = limits(None, &[(LimitKey::Pool("p".into()), 1), (tag("x"), 1)]);
     both.pools.insert("other".into());
     let mut tickets = tickets(both, 10_000);
@@ -163,7 +163,7 @@ fn a_pool_that_is_full_without_tickets_keeps_nothing_from_the_others() {
 }
 
 #[test]
-fn the_place_of_an_attempt_that_may_be_tried_again_is_kept_for_a_time() {
+fn a_slot_is_kept_briefly_for_a_retry() {
     let mut tickets = tickets(limits(Some(1), &[]), 10);
     let [one, other] = ["1", "2"].map(|name| AttemptId::parse(name).unwrap());
     tickets.opened("a", claim("o", &[]));
@@ -182,7 +182,7 @@ fn the_place_of_an_attempt_that_may_be_tried_again_is_kept_for_a_time() {
 }
 
 #[test]
-fn a_machine_that_comes_before_the_slot_is_kept_for_it() {
+fn an_early_machine_is_kept_for_its_slot() {
     let mut tickets = tickets(limits(Some(1), &[]), 10);
     for name in ["a", "b"] {
         tickets.opened(name, TicketClaim { on_host: true, ..claim("o", &[]) });

@@ -59,7 +59,7 @@ fn check(tickets: &Tickets) {
 }
 
 #[test]
-fn a_place_that_is_given_back_in_one_pool_is_granted_at_once_in_another() {
+fn slots_freed_in_one_pool_serve_another() {
     let one = |what: LimitKey| {
         let mut limits = limits(None, &[(what, 1)]);
         limits.pools = POOLS.map(str::to_owned).into();
@@ -110,7 +110,7 @@ fn looks_of_a_close(shared: &LimitKey) -> usize {
 }
 
 #[test]
-fn a_decision_looks_at_few_of_four_thousand_sorts_that_wait_for_one_place() {
+fn a_grant_examines_few_of_many_waiting_queues() {
     for shared in [LimitKey::All, tag("x"), LimitKey::Pool("p".into())] {
         let looks = looks_of_a_close(&shared);
         assert!(looks < 100, "{shared}: {looks}");
@@ -119,7 +119,7 @@ fn a_decision_looks_at_few_of_four_thousand_sorts_that_wait_for_one_place() {
 
 proptest! {
     #[test]
-    fn no_ticket_is_forgotten_in_any_pool_whatever_is_given_back_where(
+    fn no_pool_forgets_a_ticket(
         events in prop::collection::vec((0..5_u8, 0..30_u8, wanted()), 1..150)
     ) {
         let mut tickets = tickets(shared(), 1000);
@@ -143,7 +143,7 @@ proptest! {
     }
 
     #[test]
-    fn a_waiting_ticket_is_granted_within_a_bound_whatever_goes_on_in_other_pools(
+    fn waiting_is_bounded_despite_other_pools(
         flow in prop::collection::vec((0..4_u8, 0..POOLS.len(), 0..2_u8, any::<bool>()), 3000),
         (pool, tagged) in (0..POOLS.len(), 0..2_u8),
     ) {

@@ -250,7 +250,7 @@ impl Run {
 
 proptest! {
     #[test]
-    fn no_schedule_breaks_a_limit_or_loses_a_ticket(events in prop::collection::vec(event(), 1..120)) {
+    fn no_schedule_breaks_limits_or_loses_tickets(events in prop::collection::vec(event(), 1..120)) {
         let tickets = tickets(some_limits(3, 2, 1, 2, 3), 30);
         let mut run = Run { tickets, open: HashMap::new(), beside: 0, now: 0 };
         for event in events {
@@ -276,7 +276,7 @@ proptest! {
     }
 
     #[test]
-    fn a_ticket_without_a_sign_of_life_is_gone_in_the_end_whatever_was_before(events in prop::collection::vec(event(), 1..120)) {
+    fn every_inactive_ticket_eventually_expires(events in prop::collection::vec(event(), 1..120)) {
         let tickets = tickets(some_limits(3, 2, 1, 2, 3), 30);
         let mut run = Run { tickets, open: HashMap::new(), beside: 0, now: 0 };
         for event in events {
@@ -295,7 +295,7 @@ proptest! {
     }
 
     #[test]
-    fn a_waiting_ticket_is_granted_within_a_bound_whatever_the_others_do(
+    fn waiting_is_bounded_despite_other_tickets(
         flow in prop::collection::vec((0..5_u8, 0..2_u8, 0..4_u8, 0..4_u8), 3000),
         mine in 0..4_u8,
     ) {

@@ -20,7 +20,7 @@ fn what_another_client_took_is_not_closed() {
 }
 
 #[test]
-fn a_server_with_numbers_anew_gets_no_call_about_the_numbers_of_before() {
+fn a_renumbered_server_gets_no_old_numbers() {
     let tickets = |holder: Option<TicketHolder>, number, output: Option<&str>| UpstreamTicket {
         address: ADDRESS.to_owned(),
         number,
@@ -42,7 +42,7 @@ fn a_server_with_numbers_anew_gets_no_call_about_the_numbers_of_before() {
 }
 
 #[test]
-fn a_machine_that_fails_in_use_stays_and_one_that_fails_before_is_replaced() {
+fn only_machines_failing_before_use_are_replaced() {
     let mut ledger = UpstreamLedger::new(UpstreamServer { last: Some(0), ..server() }, []);
     ledger.intend();
     ledger.taken(1, holder(1));
@@ -67,7 +67,7 @@ fn a_machine_that_fails_in_use_stays_and_one_that_fails_before_is_replaced() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_is_asked_less_often_and_by_one_call() {
+fn an_unreachable_server_is_polled_with_backoff() {
     let mut ledger = UpstreamLedger::new(UpstreamServer { last: Some(0), ..server() }, []);
     let mut now = 0;
     for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
@@ -93,7 +93,7 @@ fn ledger_with(last: u32, unanswered: u32, closing: impl IntoIterator<Item = u32
 }
 
 #[test]
-fn a_step_that_gets_no_answer_lets_the_others_go_first() {
+fn unanswered_steps_let_other_steps_go_first() {
     for hangs in [true, false] {
         let mut ledger = ledger_with(2, 0, [1, 2]);
         assert_eq!(ledger.next(true, 0), LedgerStep::Close(1));
@@ -122,7 +122,7 @@ fn a_step_that_gets_no_answer_lets_the_others_go_first() {
 }
 
 #[test]
-fn an_output_that_cannot_be_kept_is_a_failure_before_the_machine_is_out_and_none_afterwards() {
+fn an_unfit_output_fails_only_before_delivery() {
     let mut ledger = ledger_with(0, 0, []);
     ledger.intend();
     ledger.taken(1, holder(1));
@@ -135,7 +135,7 @@ fn an_output_that_cannot_be_kept_is_a_failure_before_the_machine_is_out_and_none
 }
 
 #[test]
-fn numbers_beyond_the_lost_answers_show_another_client_and_none_of_them_is_closed() {
+fn numbers_beyond_lost_answers_are_foreign_and_unclosed() {
     let mut ledger = ledger_with(7, 2, []);
     assert_eq!(ledger.next(false, 0), LedgerStep::Look(10), "one more than can be lost");
     let effects = ledger.looked(10, true, 0);
@@ -156,7 +156,7 @@ fn numbers_beyond_the_lost_answers_show_another_client_and_none_of_them_is_close
 }
 
 #[test]
-fn a_gap_that_shows_another_client_ends_the_search_also_on_disk() {
+fn a_foreign_gap_ends_the_search_durably() {
     let mut ledger = ledger_with(7, 2, []);
     ledger.intend();
     let effects = ledger.taken(11, holder(1));
@@ -167,7 +167,7 @@ fn a_gap_that_shows_another_client_ends_the_search_also_on_disk() {
 }
 
 #[test]
-fn a_lost_answer_is_not_looked_for_for_ever() {
+fn the_search_for_a_lost_answer_ends() {
     let mut ledger = ledger_with(7, 1, []);
     let (mut now, mut looks) = (0, 0);
     while !ledger.is_done() {
@@ -185,7 +185,7 @@ fn a_lost_answer_is_not_looked_for_for_ever() {
 }
 
 #[test]
-fn none_is_taken_while_too_many_are_not_closed_or_not_found() {
+fn too_many_unsettled_numbers_stop_takes() {
     assert_eq!(ledger_with(0, 63, []).next(true, 0), LedgerStep::Take);
     assert_eq!(ledger_with(0, 64, []).next(true, 0), LedgerStep::Look(65));
     for (most, step) in [(63, LedgerStep::Take), (64, LedgerStep::Wait(60_000))] {
@@ -198,7 +198,7 @@ fn none_is_taken_while_too_many_are_not_closed_or_not_found() {
 }
 
 #[test]
-fn what_others_may_have_taken_while_the_server_was_shared_is_not_closed_afterwards() {
+fn numbers_from_shared_times_are_not_closed() {
     let mut ledger = ledger_with(7, 1, []);
     assert_eq!(ledger.set_shared(false), []);
     assert_eq!(ledger.set_shared(true).len(), 1, "kept over a restart");
@@ -210,7 +210,7 @@ fn what_others_may_have_taken_while_the_server_was_shared_is_not_closed_afterwar
 }
 
 #[test]
-fn a_ticket_with_another_output_than_before_is_another_clients_and_stays_open() {
+fn a_changed_output_means_another_clients_ticket() {
     let mut ledger = UpstreamLedger::new(UpstreamServer { last: Some(0), shared: true, ..server() }, []);
     ledger.intend();
     ledger.taken(1, holder(1));
@@ -224,7 +224,7 @@ fn a_ticket_with_another_output_than_before_is_another_clients_and_stays_open() 
 }
 
 #[test]
-fn a_lost_answer_of_a_server_with_numbers_anew_is_found() {
+fn a_renumbered_servers_lost_answer_is_found() {
     let mut ledger = ledger_with(50, 1, []);
     ledger.intend();
     let effects = ledger.taken(2, holder(1));
@@ -233,7 +233,7 @@ fn a_lost_answer_of_a_server_with_numbers_anew_is_found() {
 }
 
 #[test]
-fn a_lost_number_that_the_server_does_not_know_yet_is_closed_once_it_does() {
+fn a_lost_number_is_closed_once_known() {
     let mut world = World::new(7);
     world.ledger = ledger_with(7, 2, []);
     world.write(vec![LedgerWrite::Server(UpstreamServer { last: Some(7), unanswered: 2, ..server() })]);
@@ -252,7 +252,7 @@ fn a_lost_number_that_the_server_does_not_know_yet_is_closed_once_it_does() {
 }
 
 #[test]
-fn a_lost_number_that_stays_unknown_counts_as_closed_after_ten_minutes() {
+fn an_unknown_lost_number_expires_after_ten_minutes() {
     let mut ledger = ledger_with(7, 0, [5]);
     for minute in 0..10 {
         assert_eq!(ledger.next(false, minute * 60_000), LedgerStep::Close(5));
@@ -263,7 +263,7 @@ fn a_lost_number_that_stays_unknown_counts_as_closed_after_ten_minutes() {
 }
 
 #[test]
-fn the_last_number_is_found_although_numbers_before_it_are_missing() {
+fn the_last_number_is_found_despite_gaps() {
     for (last, missing) in
         [(0, 0..0), (1, 0..0), (70, 1..64), (5000, 4090..4100), (4100, 4096..4100), (900, 300..364)]
     {
@@ -278,7 +278,7 @@ fn the_last_number_is_found_although_numbers_before_it_are_missing() {
 }
 
 #[test]
-fn a_ticket_is_given_up_after_its_own_day_of_silence_and_one_in_use_never() {
+fn unused_tickets_are_abandoned_after_a_silent_day() {
     const DAY_MS: u64 = 24 * 60 * 60 * 1000;
     let mut ledger = ledger_with(7, 3, [5, 6]);
     ledger.intend();
@@ -301,7 +301,7 @@ fn a_ticket_is_given_up_after_its_own_day_of_silence_and_one_in_use_never() {
 }
 
 #[test]
-fn the_time_of_a_lost_answer_begins_anew_when_the_server_does_not_answer() {
+fn silence_restarts_the_lost_answers_timeout() {
     let mut ledger = ledger_with(7, 1, []);
     ledger.looked(9, false, 0);
     ledger.looked(8, false, 0);
@@ -312,7 +312,7 @@ fn the_time_of_a_lost_answer_begins_anew_when_the_server_does_not_answer() {
 }
 
 #[test]
-fn a_restart_searches_the_last_number_that_was_not_known_before_it() {
+fn a_restart_searches_an_unknown_last_number() {
     let held = UpstreamTicket {
         address: ADDRESS.to_owned(),
         number: 9,

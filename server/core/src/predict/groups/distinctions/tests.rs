@@ -16,7 +16,7 @@ fn attempts(count: usize, groups: usize, fields: &[Made<'_>]) -> Vec<GroupedAtte
 }
 
 #[test]
-fn the_field_that_goes_with_the_groups_is_named_with_its_values() {
+fn the_distinguishing_field_is_reported_with_its_values() {
     let all = attempts(
         40,
         2,
@@ -34,7 +34,7 @@ fn the_field_that_goes_with_the_groups_is_named_with_its_values() {
 }
 
 #[test]
-fn a_field_with_a_value_for_each_attempt_tells_nothing_apart() {
+fn unique_values_distinguish_no_groups() {
     let all =
         attempts(128, 2, &[("commit", &|n, _| n.to_string()), ("pipeline", &|n, _| (n / 2).to_string())]);
     assert_eq!(find_distinction(2, &all, &[]), None);
@@ -62,7 +62,7 @@ fn chance_is_not_taken_for_a_reason() {
 }
 
 #[test]
-fn a_field_that_is_right_in_nine_of_ten_cases_is_named_and_one_in_two_of_three_is_not() {
+fn a_distinguishing_field_must_be_accurate_enough() {
     let cache = |often: usize, n: usize, group: usize| {
         let wrong = usize::from((n / 2).is_multiple_of(often));
         ["warm", "cold"][group ^ wrong].to_owned()
@@ -74,7 +74,7 @@ fn a_field_that_is_right_in_nine_of_ten_cases_is_named_and_one_in_two_of_three_i
 }
 
 #[test]
-fn a_field_that_only_some_have_can_tell_and_rare_values_do_not() {
+fn partial_fields_can_distinguish_but_rare_values_cannot() {
     let mut all = attempts(30, 2, &[("phase test", &|_, _| "ran".to_owned())]);
     all.iter_mut().filter(|(group, _)| *group == 0).for_each(|(_, fields)| fields.clear());
     let found = find_distinction(2, &all, &[]).unwrap();

@@ -40,7 +40,7 @@ fn one_group_is_seldom_taken_for_several() {
 }
 
 #[test]
-fn two_groups_are_found_also_if_one_is_rare() {
+fn two_groups_are_found_even_if_unbalanced() {
     for (rare, count, least) in
         [(0.5, 20, 0.9), (0.5, 128, 1.0), (0.25, 60, 1.0), (0.12, 60, 0.75), (0.12, 128, 0.8)]
     {
@@ -97,7 +97,7 @@ fn few_attempts_and_small_differences_say_nothing() {
 }
 
 #[test]
-fn a_need_is_of_the_group_with_the_range_around_it() {
+fn a_need_belongs_to_the_enclosing_group() {
     let row: Vec<f64> = (0..30).map(|n| BASE + float(n % 3)).collect();
     let split = NeedSplit::of(&row).unwrap();
     let groups = [0.0, BASE, BASE + 0.9, BASE + 1.0, BASE + 2.0, 60.0].map(|need| split.group_of(need));

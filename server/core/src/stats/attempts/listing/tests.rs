@@ -34,7 +34,7 @@ fn pages(attempts: &[Arc<AttemptBrief>], order: AttemptOrder, size: usize) -> Ve
 }
 
 #[test]
-fn pages_of_any_order_cover_everything_once_whichever_way_they_are_looked_at() {
+fn pages_in_any_order_cover_everything_once() {
     let mut all = attempts(5000);
     for order in AttemptOrder::all().chain([AttemptOrder::Unspecified]) {
         let seen = pages(&all, order, 700);
@@ -49,7 +49,7 @@ fn pages_of_any_order_cover_everything_once_whichever_way_they_are_looked_at() {
 }
 
 #[test]
-fn attempts_that_come_meanwhile_do_not_shift_the_pages() {
+fn new_attempts_do_not_shift_later_pages() {
     let all = attempts(40);
     let page = |attempts: &[Arc<AttemptBrief>], after| {
         let mut listing = PageBuilder::new(AttemptOrder::Wall, 10, after);
@@ -69,7 +69,7 @@ fn attempts_that_come_meanwhile_do_not_shift_the_pages() {
 }
 
 #[test]
-fn what_a_failed_attempt_held_is_wasted_and_what_one_without_an_ask_used_is_not() {
+fn waste_includes_all_that_failed_attempts_held() {
     let resources = Resources { memory_limit: Some(Bytes(4 << 30)), ..Resources::default() };
     let good = Summary { resources, ..test_summary("good", "zlib", "1", 2048) };
     let failed =

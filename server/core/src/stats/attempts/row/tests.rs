@@ -10,12 +10,12 @@ fn row(change: impl FnOnce(&mut Summary)) -> AttemptRow {
 }
 
 #[test]
-fn a_million_rows_take_no_more_than_was_promised() {
+fn a_row_stays_within_its_memory_budget() {
     assert_eq!(size_of::<AttemptRow>(), 56);
 }
 
 #[test]
-fn causes_and_outcomes_have_the_place_that_their_numbers_say() {
+fn causes_and_outcomes_keep_their_numeric_positions() {
     for (place, cause) in Cause::ALL.into_iter().enumerate() {
         assert_eq!(cause as usize, place);
         assert_eq!(RetryMark::cause(RetryMark::of(RetryStatus::Cause(cause)).index()), Some(cause));
@@ -25,7 +25,7 @@ fn causes_and_outcomes_have_the_place_that_their_numbers_say() {
 }
 
 #[test]
-fn a_need_that_was_cut_off_below_the_predicted_limit_says_nothing_of_the_prediction() {
+fn needs_censored_below_the_limit_judge_no_prediction() {
     let predicted = PredictionSnapshot {
         memory_request: Bytes(1 << 30),
         memory_limit: Bytes(2 << 30),
@@ -61,7 +61,7 @@ fn a_need_that_was_cut_off_below_the_predicted_limit_says_nothing_of_the_predict
 }
 
 #[test]
-fn a_build_that_found_its_work_done_shows_no_need_and_no_time() {
+fn an_unneeded_build_has_no_need_or_time() {
     let of = |unneeded| {
         row(|summary| {
             let predicted = PredictionSnapshot {
@@ -94,7 +94,7 @@ fn what_a_failed_attempt_held_is_wasted_whole() {
     assert_eq!((silent.memory_use(), silent.cpu_use()), (None, None));
 }
 #[test]
-fn what_was_not_measured_is_neither_used_nor_wasted() {
+fn unmeasured_usage_is_neither_used_nor_wasted() {
     let resources = Resources {
         memory_request: Some(Bytes(4 << 30)),
         cpu_request: Some(Cores(4.0)),

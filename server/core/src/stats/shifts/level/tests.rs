@@ -18,7 +18,7 @@ fn factor(change: &LevelChange) -> f64 {
 }
 
 #[test]
-fn a_step_is_found_where_it_began_and_with_its_factor() {
+fn a_step_is_located_with_its_factor() {
     for (needs, at, expected) in [
         (flat(10, 1000.0).chain(flat(3, 2000.0)).collect::<Vec<_>>(), 10, 2.0),
         (flat(6, 1000.0).chain(flat(50, 1400.0)).collect(), 6, 1.4),
@@ -42,7 +42,7 @@ fn a_step_is_found_where_it_began_and_with_its_factor() {
 }
 
 #[test]
-fn a_step_that_is_undone_is_shown_as_back() {
+fn a_reverted_step_is_reported_as_back() {
     let needs = flat(10, 1000.0).chain(flat(5, 2000.0)).chain(flat(4, 1010.0));
     let change = last_change(&row(needs, 0.03)).expect("a step back");
     assert_eq!((change.kind, change.at), (ChangeKind::Back, 15));
@@ -52,7 +52,7 @@ fn a_step_that_is_undone_is_shown_as_back() {
 }
 
 #[test]
-fn a_slow_drift_is_a_drift_and_no_step() {
+fn a_slow_drift_is_no_step() {
     let growing = (0..60).map(|n| 1000.0 * 1.01_f64.powi(n));
     let change = last_change(&row(growing, 0.02)).expect("a drift");
     assert_eq!(change.kind, ChangeKind::Drift);

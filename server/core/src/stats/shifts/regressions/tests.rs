@@ -39,7 +39,7 @@ fn found(attempts: &[Summary]) -> Vec<Regression> {
 }
 
 #[test]
-fn a_jump_names_the_attempt_where_it_began_the_factor_and_what_changed() {
+fn a_regression_names_its_start_factor_and_changes() {
     let mut attempts = grown("zlib");
     for attempt in &mut attempts[10..] {
         attempt.key.version = "2".to_owned();
@@ -58,7 +58,7 @@ fn a_jump_names_the_attempt_where_it_began_the_factor_and_what_changed() {
 }
 
 #[test]
-fn attempts_that_memory_stopped_count_and_other_failures_do_not() {
+fn only_memory_failures_count_among_failed_attempts() {
     let mut stopped = grown("zlib");
     let mut broken = grown("zlib");
     for n in 10..14 {
@@ -70,7 +70,7 @@ fn attempts_that_memory_stopped_count_and_other_failures_do_not() {
 }
 
 #[test]
-fn other_jobs_variants_and_small_builds_are_no_regressions() {
+fn job_variant_and_small_changes_are_no_regressions() {
     let mut jobs = grown("zlib");
     jobs[10..].iter_mut().for_each(|attempt| attempt.key.hints.build_jobs = Some(16));
     let mut variants = grown("zlib");
@@ -80,7 +80,7 @@ fn other_jobs_variants_and_small_builds_are_no_regressions() {
 }
 
 #[test]
-fn the_filter_counts_for_the_place_where_it_began_and_what_was_usual_is_learnt_from_all() {
+fn the_filter_applies_to_a_regressions_start() {
     let stats = kept(&[grown("zlib"), grown("hdf5")].concat());
     let began = attempt(10, "zlib", 1).ended_unix_ms();
     let count = |filter: Filter| regressions(&stats, &filter).len();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn of_what_a_pod_says_only_what_is_used_is_kept() {
+fn unused_pod_labels_are_not_kept() {
     let described = json!({
         "namespace": "ci",
         "pod": "p",
@@ -18,7 +18,7 @@ fn of_what_a_pod_says_only_what_is_used_is_kept() {
 }
 
 #[test]
-fn annotations_of_pods_that_do_not_build_say_how_their_labels_are_named() {
+fn unmatched_annotations_reveal_their_label_names() {
     let job = |pod: &str| {
         let labels = json!({"namespace": "monitoring", "pod": pod, "exported_namespace": "ci", "exported_pod": "p", "annotation_job_runner_gitlab_com_id": "7"});
         single_series(PrometheusQuestion::Annotations, &labels, "1")
@@ -33,7 +33,7 @@ fn annotations_of_pods_that_do_not_build_say_how_their_labels_are_named() {
 }
 
 #[test]
-fn what_is_asked_names_the_labels_of_the_cluster() {
+fn queries_use_the_configured_label_names() {
     let mut labels = PrometheusLabels::default();
     let text = |labels: &PrometheusLabels, question: PrometheusQuestion| {
         question.text(labels, "cluster=\"a\"", 3600)
@@ -66,7 +66,7 @@ fn what_is_asked_names_the_labels_of_the_cluster() {
 }
 
 #[test]
-fn spacks_annotations_and_labels_make_the_key_that_an_agent_makes() {
+fn spack_annotations_yield_the_agents_key() {
     let described = json!({
         "namespace": "ci",
         "pod": "p",
@@ -105,7 +105,7 @@ fn spacks_annotations_and_labels_make_the_key_that_an_agent_makes() {
 }
 
 #[test]
-fn what_is_no_answer_of_prometheus_is_an_error_that_says_so() {
+fn non_prometheus_responses_are_clear_errors() {
     for (body, word) in [
         ("<html><title>Sign in</title>", "not one of Prometheus; it begins with \"<html>"),
         (r#"{"status":"success","data":{"result":[{"metric":{"#, "breaks off"),

@@ -6,7 +6,7 @@ use super::{
 };
 
 #[test]
-fn what_the_disk_cannot_read_is_a_hole_and_no_free_segment() {
+fn an_unreadable_segment_is_a_hole() {
     // each read of a directory fails
     let file = File::open(std::env::temp_dir()).unwrap();
     let mut bytes = Vec::new();
@@ -18,7 +18,7 @@ fn what_the_disk_cannot_read_is_a_hole_and_no_free_segment() {
 }
 
 #[test]
-fn a_change_that_a_newer_message_of_its_page_holds_counts_only_in_a_log_that_lacks_something() {
+fn superseded_changes_count_only_in_damaged_logs() {
     let mut survey = LogSurvey { newest_of_page: [(7, 300)].into(), ..LogSurvey::default() };
     assert!(survey.is_superseded(7, 299) && !survey.is_superseded(7, 301) && !survey.is_superseded(8, 1));
     survey.expect_losses(false);
@@ -34,7 +34,7 @@ fn without_segment_1(stable: u64) -> (LogSurvey, u64, u64) {
 }
 
 #[test]
-fn a_segment_that_was_used_anew_does_not_cut_a_batch() {
+fn a_reused_segment_does_not_break_a_batch() {
     let (mut survey, first, last) = without_segment_1(2 * SEGMENT_BYTES as u64);
     assert!(survey.is_whole(first, last));
     // something else is lost; each place of the file has a segment, so this one was not
@@ -43,7 +43,7 @@ fn a_segment_that_was_used_anew_does_not_cut_a_batch() {
 }
 
 #[test]
-fn a_segment_that_may_be_lost_cuts_a_batch() {
+fn a_possibly_lost_segment_breaks_a_batch() {
     let (mut behind, first, last) = without_segment_1(2 * SEGMENT_BYTES as u64);
     behind.expect_losses(true);
     assert!(!behind.is_whole(first, last));
@@ -67,7 +67,7 @@ fn page_body(prefix: u8, lo: &[u8], hi: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_change_from_before_a_segment_that_was_used_anew_is_under_no_wrong_key() {
+fn changes_from_before_segment_reuse_are_dropped() {
     let put = [&[0][..], &slice(b"72"), &slice(b"value")].concat();
     // in between, in a segment that was used anew, the page was written with the prefix "t002"
     let (old, new) = (page_body(3, b"t00", b"t01"), page_body(4, b"t0027", b"t0028"));

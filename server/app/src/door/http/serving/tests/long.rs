@@ -43,7 +43,7 @@ async fn a_long_answer_ends_with_its_client() {
 }
 
 #[tokio::test]
-async fn only_a_long_answer_cut_short_resets_its_connection() {
+async fn only_a_truncated_long_answer_resets_the_connection() {
     for (last, ended) in [(None, Ok(5)), (Some("it fails"), Err(std::io::ErrorKind::ConnectionReset))] {
         let (server, pieces) = start_long().await;
         let mut stream = begun(&server, &pieces).await;
