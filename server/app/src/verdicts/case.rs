@@ -55,6 +55,8 @@ pub(super) struct WeighedVerdict {
     /// The evidence of a new verdict, with its fingerprint; `None` if the verdict in force is based
     /// on the same evidence.
     pub(super) new: Option<(Evidence, u64)>,
+    /// Whether the report says something that no earlier one did.
+    pub(super) adds: bool,
     readable: ReadableParts,
 }
 
@@ -101,11 +103,12 @@ impl VerdictCase {
         let own = (is_new || !self.asker.readable_words.logs).then(|| self.own_report(parts));
         let readable = self.readable(own.as_ref());
         let joined = self.joined(own.filter(|_| is_new).unwrap_or_default(), parts);
+        let adds = self.correcting.is_some() || joined.adds;
         let (verdict, new) = match self.unchanged_verdict(&joined) {
             Some(verdict) => (verdict.clone(), None),
             None => self.new_verdict(joined, parts),
         };
-        WeighedVerdict { verdict, new, readable }
+        WeighedVerdict { verdict, new, adds, readable }
     }
 
     /// Adds the report of this question to the earlier ones.
@@ -119,12 +122,12 @@ impl VerdictCase {
         JoinedEvidence { own, reported, number, adds }
     }
 
-    /// The verdict in force, if the question adds nothing to it: no report, no measurement and no correction. If an attempt can have no
-    /// further verdict, a report that adds nothing gets the one in force.
+    /// The verdict in force, if the question adds nothing to it: no report, no measurement and no correction. Where lines of the log were
+    /// removed for their age, only a new report adds something: without its lines a failure would be taken for another one.
     fn unchanged_verdict(&self, joined: &JoinedEvidence) -> Option<&Verdict> {
         let adds = self.correcting.is_some() || joined.adds;
-        let is_same =
-            |last: &&Verdict| last.basis.evidence == Some(joined.number) || self.known_verdicts.is_full;
+        let is_aged = joined.reported.log.iter().any(|matched| matched.line.is_empty());
+        let is_same = |last: &&Verdict| last.basis.evidence == Some(joined.number) || is_aged;
         self.known_verdicts.in_force().filter(|_| !adds).filter(is_same)
     }
 

@@ -89,6 +89,10 @@ impl Verdicts {
         let mut weighed = self.weighed(case).await?;
         let Some((evidence, number)) = weighed.new.take() else { return Ok(weighed.answer()) };
         if is_full {
+            if let Some(in_force) = earlier.filter(|_| !weighed.adds) {
+                weighed.verdict = in_force;
+                return Ok(weighed.answer());
+            }
             return Err(self
                 .queue
                 .count_refusal(Refusal::Judged { attempt, most: MAX_VERDICTS_PER_PROJECT }));

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use plimsoll_core::domain::{AttemptId, Evidence, Reporter, Summary, Verdict};
+use plimsoll_core::{
+    domain::{AttemptId, Evidence, Reporter, Summary, Verdict},
+    mask,
+};
 
 use super::{
     Asker, CorrectionRequest, FoundAttempt, MeantAttempt, Verdicts, judge::VerdictScope, queue::AttemptTurn,
@@ -33,9 +36,12 @@ impl Verdicts {
         let meant = self.meant_attempt(caller, &question, newest_run).await?;
         question.attempt.clone_from(&meant.id);
         let measured = meant.found.as_ref().map(|(summary, _running)| &**summary);
-        match self.scope(caller, &mut question, measured)? {
+        let scoped = self.scope(caller, &mut question, measured)?;
+        // what the token proves replaces fields of the key
+        mask::key(&mut question.key);
+        match scoped {
             (VerdictScope::Kept, asker) => {
-                let (_turn, found) = self.in_turn(meant).await?;
+                let (_turn, found) = self.in_turn(&meant.id).await?;
                 Box::pin(self.judge_in_turn(question, asker, found)).await
             }
             (scope, asker) => self.judge_without_storing(question, asker, scope, meant.found).await,
@@ -61,7 +67,7 @@ impl Verdicts {
         let meant = self.meant(caller, &request.attempt).await?;
         request.attempt.clone_from(&meant.id);
         let attempt = &request.attempt;
-        let (_turn, found) = self.in_turn(meant).await?;
+        let (_turn, found) = self.in_turn(&meant.id).await?;
         let projects = match &found {
             Some((summary, _running)) => vec![summary.key.project.clone()],
             None => self.judged_projects(attempt).await?,
@@ -73,12 +79,11 @@ impl Verdicts {
         Box::pin(self.store_correction(request, project, asker, found)).await
     }
 
-    /// Waits until no other question about the attempt is judged. The attempt is read again if there was another, because it may have
-    /// ended, or have another cause, since.
-    async fn in_turn(&self, meant: MeantAttempt) -> Result<(AttemptTurn, FoundAttempt), Refusal> {
-        let turn = self.queue.wait_for_turn(&meant.id).await;
-        let found = if turn.has_waited { self.ingest.find(&meant.id).await? } else { meant.found };
-        Ok((turn, found))
+    /// Waits until no other question about the attempt is judged. The attempt is read again, because it may have ended, or have another
+    /// cause, since.
+    async fn in_turn(&self, attempt: &AttemptId) -> Result<(AttemptTurn, FoundAttempt), Refusal> {
+        let turn = self.queue.wait_for_turn(attempt).await;
+        Ok((turn, self.ingest.find(attempt).await?))
     }
 
     /// The attempt that a question is about. An id without host is not matched to an attempt of

@@ -53,8 +53,6 @@ pub(crate) struct AttemptTurn {
     attempt: AttemptId,
     turns: AttemptTurns,
     permit: Option<OwnedSemaphorePermit>,
-    /// Whether another request about the attempt was judged meanwhile.
-    pub(super) has_waited: bool,
 }
 
 impl VerdictQueue {
@@ -90,7 +88,6 @@ impl VerdictQueue {
         if turn.permit.is_none() {
             // never fails, because the semaphore is never closed
             turn.permit = semaphore.acquire_owned().await.ok();
-            turn.has_waited = true;
         }
         turn
     }
@@ -107,8 +104,7 @@ impl AttemptTurn {
         let new = || (Arc::new(Semaphore::new(1)), 0);
         let (semaphore, wanted) = all.entry(attempt.clone()).or_insert_with(new);
         *wanted += 1;
-        let turn =
-            Self { attempt: attempt.clone(), turns: Arc::clone(turns), permit: None, has_waited: false };
+        let turn = Self { attempt: attempt.clone(), turns: Arc::clone(turns), permit: None };
         (turn, Arc::clone(semaphore))
     }
 }

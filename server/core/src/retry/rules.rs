@@ -172,8 +172,11 @@ impl LogRules {
     /// the operator's rules can call it an answer.
     fn drop_faults_with_answer(&self, rules: &mut Vec<(usize, &Rule)>) {
         let is_fault = |rule: &Rule| matches!(rule.cause, Cause::Infra | Cause::Contention);
+        // the classes of Spack's taxonomy are not the operator's own
         let is_operators = |at: usize| at >= self.built_in;
-        if rules.iter().any(|(at, rule)| is_operators(*at) && is_fault(rule)) {
+        let is_own =
+            |at: usize, rule: &Rule| is_operators(at) && !rule.weak && !rule.id.starts_with("spack/");
+        if rules.iter().any(|(at, rule)| is_own(*at, rule) && is_fault(rule)) {
             rules.retain(|(at, rule)| is_operators(*at) || !rule.answered);
         }
         if rules.iter().any(|(_, rule)| rule.answered) {

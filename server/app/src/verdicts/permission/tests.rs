@@ -126,7 +126,7 @@ async fn an_unstored_question_does_not_wait_its_turn() {
 }
 
 #[tokio::test]
-async fn a_question_looks_its_attempt_up_once() {
+async fn a_question_reads_its_attempt_twice_at_most() {
     let store = Store::memory();
     fixture::with_server(&store, 10, async |ingest| {
         for (caller, newest_run) in [(job(true), false), (job(false), false), (job(true), true)] {
@@ -139,7 +139,8 @@ async fn a_question_looks_its_attempt_up_once() {
             let mut ids = Vec::new();
             looked_up.recv_many(&mut ids, 64).await;
             let times = ids.iter().filter(|id| **id == attempt).count();
-            assert_eq!(times, 1, "{newest_run}");
+            // to find out whether the caller may ask, and in its turn
+            assert!(times <= 2, "{newest_run}: {times}");
         }
     })
     .await;

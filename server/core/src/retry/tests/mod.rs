@@ -261,6 +261,15 @@ fn the_budget_ends_and_says_so() {
 }
 
 #[test]
+fn a_stalled_build_gets_no_more_time() {
+    let hung = Summary { cpu: CpuMicros(5000), ..failed(Some(0)) };
+    let verdict = judged(&evidence(Some(hung), Exit::Code(124), ""));
+    assert_eq!((verdict.cause, verdict.action), (Cause::Timeout, Action::AsIs));
+    let next = judged(&evidence(Some(failed(Some(0))), Exit::Code(124), "")).next.unwrap();
+    assert!(next.wall_p95.value >= 90_000 && next.memory_limit.value == 280 * MIB, "{next:?}");
+}
+
+#[test]
 fn sealing_knows_counters_and_exit_alone() {
     assert_eq!(cause_of(&failed(Some(1))), Some(Cause::Oom));
     assert_eq!(cause_of(&failed(None)), Some(Cause::Unknown));
