@@ -87,7 +87,7 @@ const FACTS: &[Fact] = &[
     fact(Line::Cpu, "CPU limit", ", limit {}", Cores(|of| of.resources?.cpu_limit_cores)),
     fact(Line::Memory, "need", "needed {}", Words(|of| measured::proven_need(of).map(|_| measured::noted_need_words(of)))).always_named().card(),
     fact(Line::Memory, "mean need", ", mean {}", Bytes(measured::mean_need)),
-    fact(Line::Memory, "peak phase", ", most in {}", Words(|of| named(&of.peak_phase))),
+    fact(Line::Memory, "peak phase", ", most in {}", Words(|of| measured::proven_need(of).and_then(|_| named(&of.peak_phase)))),
     fact(Line::Memory, "with page cache", ", {} with page cache", Bytes(|of| Some(measured::memory_peak(of)?.max(measured::proven_need(of).unwrap_or(0))))),
     fact(Line::Memory, "asked for", "; asked for {}", Words(|of| Some(measured::memory_asked_words(of.resources.as_ref())))).card(),
     fact(Line::Memory, "need of that", " ({})", Words(measured::need_of_ask_words)),
@@ -108,6 +108,8 @@ const FACTS: &[Fact] = &[
     fact(Line::Notes, "not seen", "{}", Words(|of| measured::unseen_note(of).map(str::to_owned))),
     fact(Line::Notes, "need and page cache", "{}", Words(|of| measured::need_below_mark(of).map(str::to_owned))),
     fact(Line::Evidence, "began", "{}", Time(|of| Some(of.started_unix_ms))),
+    fact(Line::Evidence, "exit code", "{}", Words(|of| Some(of.exit?.code?.to_string()))),
+    fact(Line::Evidence, "killed for memory", "{}", Words(|of| (of.oom_kill == Some(0)).then(|| "no process".to_owned()))),
     fact(Line::Evidence, "failed charges", "{}", Count(|of| of.reclaim_failures)),
     fact(Line::Evidence, "pages read again", "{}", Count(|of| measured::above_zero(of.refaults))),
 ];
@@ -148,7 +150,10 @@ pub fn listed(of: &Summary, lines: &[Line]) -> Vec<(&'static Fact, String)> {
 
 /// The facts of one line as a sentence; empty if none is known.
 pub fn sentence(of: &Summary, line: Line) -> String {
-    let clauses = listed(of, &[line]).into_iter().map(|(fact, value)| fact.clause.replace("{}", &value));
+    let clauses = listed(of, &[line]).into_iter().map(|(fact, value)| match value.as_str() {
+        figures::NOT_KNOWN if fact.clause != "{}" => format!("; {} {value}", fact.name),
+        value => fact.clause.replace("{}", value),
+    });
     clauses.collect::<String>().trim_start_matches([',', ';', ' ']).to_owned()
 }
 
@@ -166,7 +171,7 @@ pub fn sentences(of: &Summary, lines: &[Line]) -> Vec<(&'static str, String)> {
 pub fn cards(of: &Summary, line: Line) -> Vec<(&'static str, String, String)> {
     let mut cards: Vec<(&str, String, String)> = Vec::new();
     for (fact, value) in listed(of, &[line]) {
-        if fact.has_card {
+        if fact.has_card || cards.is_empty() {
             let parts = value.split_once(": ").or_else(|| value.split_once(", "));
             let (number, note) = parts.unwrap_or((&value, ""));
             cards.push((fact.name, number.to_owned(), note.to_owned()));
@@ -198,16 +203,18 @@ fn samples(of: &Summary) -> Option<String> {
 }
 
 fn predicted_limit(of: &Summary) -> Option<String> {
-    let (limit, need) = (measured::predicted_limit(of)?, measured::proven_need(of)?);
-    let (held, needed) = (held_words(of, measured::limit_sufficed(of)), measured::need_words(of));
-    let share = figures::share_of(need, limit);
-    Some(format!("{}: {held}, it needed {needed} ({share} of it)", figures::bytes(limit)))
+    let limit = measured::predicted_limit(of)?;
+    let Some(need) = measured::proven_need(of) else { return Some(figures::bytes(limit)) };
+    let held = measured::limit_sufficed(of).map(|held| format!("{}, ", held_words(of, held)));
+    let (needed, share) = (measured::need_words(of), figures::share_of(need, limit));
+    let held = held.unwrap_or_default();
+    Some(format!("{}: {held}it needed {needed} ({share} of it)", figures::bytes(limit)))
 }
 
 fn predicted_request(of: &Summary) -> Option<String> {
     let request = measured::above_zero(measured::predicted(of).map(|sizes| sizes.memory_request_bytes))?;
-    let share = figures::share_of(measured::proven_need(of)?, request);
-    Some(format!("{}: {share} of it", figures::bytes(request)))
+    let share = measured::proven_need(of).map(|need| format!(": {} of it", figures::share_of(need, request)));
+    Some(figures::bytes(request) + &share.unwrap_or_default())
 }
 
 /// Only of attempts that succeeded or still run: a failed attempt may have ended early.
@@ -215,24 +222,23 @@ fn predicted_time(of: &Summary) -> Option<String> {
     let is_comparable = is_running(of) || of.outcome() == Outcome::Succeeded;
     let most =
         measured::predicted(of).map(|sizes| sizes.wall_p95_ms).filter(|most| *most > 0 && is_comparable)?;
-    let held = held_words(of, Some(of.wall_ms <= most));
+    let held = held_words(of, of.wall_ms <= most);
     Some(format!("{}: {held}, it took {}", figures::millis(most), figures::millis(of.wall_ms)))
 }
 
 fn predicted_cpu(of: &Summary) -> Option<String> {
     let request =
         measured::predicted(of).map(|sizes| sizes.cpu_request_cores).filter(|cores| *cores > 0.0)?;
-    let used = figures::cores(measured::mean_cores(of)?);
-    Some(format!("{}: it used {used} on average", figures::cores_named(request)))
+    let used = measured::mean_cores(of).map(|used| format!(": it used {} on average", figures::cores(used)));
+    Some(figures::cores_named(request) + &used.unwrap_or_default())
 }
 
 /// Words for whether a predicted size was enough.
-fn held_words(of: &Summary, held: Option<bool>) -> &'static str {
+fn held_words(of: &Summary, held: bool) -> &'static str {
     match held {
-        Some(true) if is_running(of) => "held so far",
-        Some(true) => "held",
-        Some(false) => "too small",
-        None => figures::NOT_KNOWN,
+        true if is_running(of) => "held so far",
+        true => "held",
+        false => "too small",
     }
 }
 
@@ -296,7 +302,7 @@ mod tests {
         let nothing = Summary::default();
         let of =
             |lines: &[Line]| sentences(&nothing, lines).into_iter().map(|(_, text)| text).collect::<Vec<_>>();
-        assert_eq!(of(&[Line::Memory, Line::Cpu]), ["needed not known; asked for nothing", "not known"]);
+        assert_eq!(of(&[Line::Memory, Line::Cpu]), ["need not known; asked for nothing", "not known"]);
         assert_eq!(of(&[Line::Where, Line::Notes, Line::Killed, Line::HeldBack]), [""; 0]);
     }
 }

@@ -118,7 +118,7 @@ pub fn table_of<T, const COLUMNS: usize>(
 
 /// Builds with a changed need.
 pub fn regressions(moved: &[Regression]) -> FactTable {
-    let columns = ["build", "when", "factor", "before", "now", "with it changed", "extra GiB·h"];
+    let columns = ["build", "when", "factor", "before", "now", "changed with it", "extra GiB·h"];
     table_of(columns, moved, |one| {
         [
             Text(one.key.clone()),
@@ -250,9 +250,9 @@ pub fn jobs_curve(curve: &JobsCurve) -> FactTable {
 fn jobs_mark(curve: &JobsCurve, jobs: u32) -> String {
     let cheapest = || format!("the cheapest{}", cheapest_range(curve, jobs));
     match (curve.most_that_fit == Some(jobs), curve.cheapest == Some(jobs)) {
-        (true, true) => format!("  <- the largest that fits, and {}", cheapest()),
-        (true, false) => "  <- the largest that fits".to_owned(),
-        (false, true) => format!("  <- {}", cheapest()),
+        (true, true) => format!(", the largest that fits, and {}", cheapest()),
+        (true, false) => ", the largest that fits".to_owned(),
+        (false, true) => format!(", {}", cheapest()),
         (false, false) => String::new(),
     }
 }

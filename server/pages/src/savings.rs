@@ -97,7 +97,7 @@ mod tests {
             SavingsPage { view: &ReaderChoice::default(), answer }.draw().into_string()
         };
         let text = drawn(&answer);
-        for part in ["8.00 GiB", "2.00 GiB", "stays", "180", "1 of 40, with 95 % confidence at most 11 %"] {
+        for part in ["8.00 GiB", "2.00 GiB", "180", "1 of 40, with 95 % confidence at most 11 %"] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(text.contains("fewer than 5 trusted attempts are known"), "{text}");

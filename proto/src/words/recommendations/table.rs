@@ -33,12 +33,14 @@ fn cells(
     let reason = reason(row);
     let known = |text: String| Number(if reason.is_some() { figures::DASH.to_owned() } else { text });
     let size = |bytes: Option<u64>| Number(figures::cell(bytes, figures::bytes));
-    let new = |change: SizeChange| known(change.proposed.map_or_else(|| "stays".to_owned(), figures::bytes));
+    let stays = |change: &SizeChange| change.today.map_or(figures::DASH, |_| "stays").to_owned();
+    let new = |change: SizeChange| known(change.proposed.map_or_else(|| stays(&change), figures::bytes));
     let [request, limit] = [memory_request(row), memory_limit(row)];
     let (risk, sure) = (risk_words(row.limit_risk.as_ref()), figures::percent(row.confidence));
     let sure = || format!("above the limit: {risk}; confidence in the sizes {sure}");
     let cells = [
         Some(("package", Package(row.package.clone()))),
+        several.then(|| ("project", Text(row.project.clone()))),
         Some(("request", size(request.today))),
         Some(("new request", new(request))),
         Some(("limit", size(limit.today))),
@@ -46,7 +48,6 @@ fn cells(
         Some(("saved GiB·h", known(saved(row, row.saved_gib_hours)))),
         has_prices.then(|| ("saved money", known(saved(row, row.saved_money)))),
         Some(("attempts", Number(figures::count(row.attempts)))),
-        several.then(|| ("project", Text(row.project.clone()))),
         Some(("how sure", Marked(reason.map_or_else(sure, str::to_owned)))),
     ];
     cells.into_iter().flatten()

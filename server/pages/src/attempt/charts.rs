@@ -61,7 +61,7 @@ pub(super) fn memory(series: &[Sample], summary: &Summary) -> Chart {
         x: need_axis(series, summary),
         y: Axis::from_zero(highest / scale, unit),
         layers,
-        table: series_table(series, &points, summary),
+        table: series_table("Samples of memory", series, &points, summary),
     }
 }
 
@@ -87,7 +87,7 @@ pub(super) fn cpu(series: &[Sample], summary: &Summary) -> Chart {
         x: need_axis(series, summary),
         y: Axis::from_zero(highest, "cores"),
         layers,
-        table: series_table(series, &rows, summary),
+        table: series_table("Samples of CPU", series, &rows, summary),
     }
 }
 
@@ -150,7 +150,7 @@ fn moment_layers(points: &[SeriesPoint]) -> Vec<Layer> {
 /// Most rows of the table; the JSON has all of them.
 const MAX_ROWS: usize = 60;
 
-fn series_table(series: &[Sample], points: &[SeriesPoint], summary: &Summary) -> maud::Markup {
+fn series_table(name: &str, series: &[Sample], points: &[SeriesPoint], summary: &Summary) -> maud::Markup {
     let every = series.len().div_ceil(MAX_ROWS).max(1);
     let row = |(row, point): (&Sample, &SeriesPoint)| {
         [
@@ -165,7 +165,7 @@ fn series_table(series: &[Sample], points: &[SeriesPoint], summary: &Summary) ->
     };
     html! {
         @if every > 1 { p.quiet { "Every " (every) ". row; all of them are in the JSON of this page." } }
-        (table("Samples", ["At", "#Need", "#With page cache", "#CPU time"], series.iter().zip(points).step_by(every).map(row)))
+        (table(name, ["At", "#Need", "#With page cache", "#CPU time"], series.iter().zip(points).step_by(every).map(row)))
     }
 }
 

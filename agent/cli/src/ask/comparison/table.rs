@@ -1,6 +1,6 @@
 //! Prints two attempts side by side, in two columns.
 
-use plimsoll_proto::{shown::clean, wrap::wrapped};
+use plimsoll_proto::{figures::DASH, shown::clean, wrap::wrapped};
 
 use super::ComparisonRow;
 use crate::ask::{
@@ -11,7 +11,7 @@ use crate::ask::{
 /// Width of the output if it goes to a file or a pipe, in columns.
 const COLUMNS: usize = 80;
 /// Most columns that a row's name may take; a longer name is cut.
-const NAME_CELLS: usize = 18;
+const NAME_CELLS: usize = 22;
 /// Columns besides the name and the two values: the mark `*` and the gaps.
 const GAP_CELLS: usize = 6;
 
@@ -41,6 +41,7 @@ fn row_lines(
     (look, paint): (TerminalStyle, Paint),
 ) -> String {
     let lines = |text: &str| {
+        let text = if text.is_empty() && !row.name.is_empty() { DASH } else { text };
         wrapped(text, cell).lines().map(|line| fit_text(line.trim_start(), cell)).collect::<Vec<_>>()
     };
     let (first, second) = (lines(&row.first), lines(&row.second));

@@ -38,7 +38,10 @@ pub(in crate::ask) fn render_explanation(explained: &ExplainResponse) -> String 
         text.push_str("\nno attempt was used\n");
         return text;
     }
-    let table = tables::used_attempts(&explained.attempts, SHOWN_ATTEMPTS);
+    let mut table = tables::used_attempts(&explained.attempts, SHOWN_ATTEMPTS);
+    // the ids, which may be long, stand last
+    table.columns.rotate_left(1);
+    table.rows.iter_mut().for_each(|row| row.rotate_left(1));
     let _written = write!(text, "\n{}", table.lines());
     let rest = explained.attempts.len().saturating_sub(table.rows.len());
     if rest > 0 {

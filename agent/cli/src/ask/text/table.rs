@@ -175,7 +175,7 @@ pub(super) fn render_facts(facts: &FactTable, most: usize, look: TerminalStyle) 
         let note = |nth: &usize| match (row.get(*nth)?, cell(nth)?) {
             (_, text) if text.is_empty() => None,
             (FactCell::Long(_) | FactCell::Packages(..), text) => {
-                Some(format!("{} {text}", facts.columns.get(*nth)?))
+                Some(format!("{}: {text}", facts.columns.get(*nth)?))
             }
             (_, text) => Some(text),
         };
