@@ -1,6 +1,6 @@
 //! The facts of an attempt, each declared once, in one row: the line to which it belongs, its name, its clause in a sentence, its value with
 //! unit, and whether it is named when it is not known. Terminal, page and the reports of a run show lists of facts, and a comparison shows
-//! two of them. A new fact is a row in [`FACTS`].
+//! two of them. A new fact is a row in `FACTS`.
 
 use crate::{
     evidence, figures, measured,
