@@ -171,7 +171,8 @@ pub fn sentences(of: &Summary, lines: &[Line]) -> Vec<(&'static str, String)> {
 pub fn cards(of: &Summary, line: Line) -> Vec<(&'static str, String, String)> {
     let mut cards: Vec<(&str, String, String)> = Vec::new();
     for (fact, value) in listed(of, &[line]) {
-        if fact.has_card || cards.is_empty() {
+        // without a predicted limit, the first of the other sizes has the card
+        if fact.has_card || (line == Line::Predicted && cards.is_empty()) {
             let parts = value.split_once(": ").or_else(|| value.split_once(", "));
             let (number, note) = parts.unwrap_or((&value, ""));
             cards.push((fact.name, number.to_owned(), note.to_owned()));
@@ -290,6 +291,7 @@ mod tests {
             [card("need", "1.00 GiB", ""), card("asked for", "2.00 GiB", "no limit (50 % of it needed)")];
         assert_eq!(cards(&killed, Line::Memory), expected);
         assert_eq!(sentence(&build(), Line::Killed), "");
+        assert_eq!(cards(&build(), Line::Time), [card("took", "1 min 1 s", "")]);
         for (limit, place) in [(None, ", or at one that the build set itself"), (Some(9 << 27), "")] {
             let resources = Some(Resources { memory_limit_bytes: limit, ..Resources::default() });
             let sentence = sentence(&Summary { resources, ..killed.clone() }, Line::Killed);
