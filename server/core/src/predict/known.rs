@@ -13,7 +13,7 @@ use crate::domain::Rung;
 const MIDDLE_DEVIATIONS: f64 = 1.28;
 
 /// Attempts, by age, from which a rung counts in full beside wider ones of its package.
-const ENOUGH_ATTEMPTS: f64 = 8.0;
+const ENOUGH_ATTEMPTS: f64 = 4.0;
 /// Most attempts of wider rungs beside which one attempt counts as one.
 const MOST_WIDER: f64 = 20.0;
 

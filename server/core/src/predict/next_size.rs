@@ -22,6 +22,8 @@ use crate::domain::{Basis, Bytes, History, Key, LowerBound, Quantity, Rung};
 const LOG_STEP: u64 = 64 << 10;
 /// Bytes that a size above 16 GiB is rounded to.
 const LOG_STEP_LARGE: u64 = 1 << 20;
+/// Needs are kept as 32-bit logarithms: two that differ by less than this may be equal.
+const NEED_DIGITS: f64 = 1e-5;
 
 /// How memory ended a build.
 #[derive(Debug, Clone, Copy)]
@@ -50,9 +52,12 @@ pub(super) fn by_attempts(
     end: MemoryEnd,
 ) -> NextSize {
     let stopped = end.stopped.to_string();
-    // attempts that needed more show how far to go
-    let above = end.stopped.as_f64().log2();
-    let is_shown = similar.of_package().any(|used| !used.observation.censored && used.need > above);
+    // attempts that needed more show how far to go, not those whose need is a lower bound; needs are kept with fewer digits than the size
+    let above = end.stopped.as_f64().log2() + NEED_DIGITS;
+    let shows = |used: &WeightedAttempt<'_>| {
+        !used.observation.censored && used.observation.incomplete.is_none() && used.need > above
+    };
+    let is_shown = similar.of_package().any(shows);
     let step = if is_shown { shown_step_above(end.stopped) } else { step_above(end.stopped) };
     let mut next = NextSize { size: step, bound: SizeBound::Stopped(stopped.clone()), attempts: 0 };
     if similar.knows_package() || settings.preset {
