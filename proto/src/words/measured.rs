@@ -241,6 +241,11 @@ pub fn phases_by_name(phases: &[Phase]) -> Vec<Phase> {
     sums
 }
 
+/// The highest need of a phase; a dash if it was not measured.
+pub fn phase_need_cell(phase: &Phase) -> String {
+    figures::cell(above_zero(Some(phase.need_peak_bytes)), figures::bytes)
+}
+
 /// Adds the times of `more` to `sum`, whose need becomes the higher of both.
 pub fn add_phase(sum: &mut Phase, more: &Phase) {
     sum.wall_ms = sum.wall_ms.saturating_add(more.wall_ms);

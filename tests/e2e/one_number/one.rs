@@ -92,8 +92,8 @@ fn seen(site: &Numbers, id: &str, summary: &pb::Summary, series: &[pb::Sample]) 
         figures::millis(summary.wall_ms),
         figures::known(measured::cpu_usec(summary), figures::micros),
     ];
-    let said = facts::sentences(summary, &Line::ALL).into_iter().map(|(_, sentence)| sentence);
-    has(&text, &said.chain(parts.clone()).collect::<Vec<_>>(), id);
+    let sentences = facts::sentences(summary, &Line::ALL).into_iter().map(|(_, sentence)| sentence);
+    has(&text, &sentences.chain(parts.clone()).collect::<Vec<_>>(), id);
     for (fact, value) in facts::listed(summary, &Line::ALL) {
         // a card has the first part of its value in large letters; a note is a sentence of its own
         let parts = value.trim_end_matches('.').split(", ").flat_map(|part| part.split(": "));

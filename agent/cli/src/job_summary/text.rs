@@ -94,7 +94,7 @@ pub(crate) fn phase_rows(phases: &[Phase]) -> Vec<String> {
     let row = |sum: &Phase| {
         let short: String = clean(&sum.name).chars().take(NAME_WIDTH).collect();
         let (wall, cpu) = (figures::millis(sum.wall_ms), figures::micros(sum.cpu_usec));
-        format!("{short:<NAME_WIDTH$} {wall:>11} {:>11} {cpu:>11}", bytes(sum.need_peak_bytes))
+        format!("{short:<NAME_WIDTH$} {wall:>11} {:>11} {cpu:>11}", measured::phase_need_cell(sum))
     };
     let heading = format!("{:<NAME_WIDTH$} {:>11} {:>11} {:>11}", "", "time", "most needed", "cpu");
     let heading = (!rows.is_empty()).then_some(heading);

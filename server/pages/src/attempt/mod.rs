@@ -18,7 +18,7 @@ use plimsoll_proto::{
 
 use super::{
     chart,
-    figures::{bytes, cell, cores, count, millis, percent},
+    figures::{cell, cores, count, millis, percent},
     page::{card, plain_page},
     table::table,
     times,
@@ -205,7 +205,7 @@ fn phases(summary: &Summary) -> Markup {
             phase.name.clone(),
             millis(phase.started_ms),
             millis(phase.wall_ms),
-            cell(measured::above_zero(Some(phase.need_peak_bytes)), bytes),
+            measured::phase_need_cell(phase),
             cell(measured::cores_over(phase.cpu_usec, phase.wall_ms).filter(|cores| *cores > 0.0), cores),
         ]
         .map(|text| html! { (text) })

@@ -55,7 +55,7 @@ fn values(shown: &GetAttemptResponse) -> Vec<(String, String)> {
     let facts = facts::listed(&summary, &Line::ALL).into_iter();
     let facts = facts.map(|(fact, value)| (fact.name.to_owned(), value));
     let phases = measured::phases_by_name(&summary.phases).into_iter().map(|sum| {
-        let (time, need) = (figures::millis(sum.wall_ms), figures::bytes(sum.need_peak_bytes));
+        let (time, need) = (figures::millis(sum.wall_ms), measured::phase_need_cell(&sum));
         (format!("phase {}", clean(&sum.name)), format!("{time}, needed {need}"))
     });
     let verdict = shown.verdict.iter().map(|verdict| {

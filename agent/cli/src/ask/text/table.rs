@@ -151,7 +151,7 @@ impl Table {
 }
 
 /// A table of facts with at most `most` rows; empty if it has none. Texts stand behind the numbers, so that the last column is cut first.
-/// What needs the room of a line stands below its row.
+/// What needs the room of a line has one of its own below its row.
 pub(super) fn render_facts(facts: &FactTable, most: usize, look: TerminalStyle) -> String {
     let Some(first) = facts.rows.first() else { return String::new() };
     let (below, beside): (Vec<usize>, Vec<usize>) =
