@@ -34,12 +34,12 @@ use crate::{
         gitlab::{self, Follower, Hooks, StoredHook},
         kubernetes::KnownLimitRanges,
     },
-    ingest::{self, Ingest, Worker, job_pods::JobPods},
+    ingest::{Ingest, IngestParts, Worker, job_pods::JobPods},
     pools::PoolRegistry,
     runtime::{clock::Clock, metrics::Metrics, settings::Config, tls::certificates},
     sizing::shadow_mode::ShadowMode,
     tickets::{Demands, Keeper, TicketRegistry},
-    verdicts::Verdicts,
+    verdicts::{VerdictParts, Verdicts},
 };
 
 /// Largest file of CA certificates for agents, bytes. It is put into an annotation of the pod, and
@@ -57,6 +57,7 @@ pub struct App {
     ingest: Ingest,
     worker: Worker,
     verdicts: Verdicts,
+    classifier: FailureClassifier,
     pools: PoolRegistry,
     shadow: ShadowMode,
     tickets: TicketRegistry,
@@ -152,14 +153,26 @@ impl App {
         let Some((store, dir_lock)) = opened else { return Ok(None) };
         let (tickets, keeper) =
             TicketRegistry::new(store.clone(), pools.clone(), Arc::clone(&metrics), Clock);
-        let (ingest, mut worker) = Ingest::new(ingest::IngestParts {
-            store: store.clone(),
-            history: history.clone(),
-            metrics: Arc::clone(&metrics),
+        let judged_by = VerdictParts {
+            store,
+            history,
+            metrics,
             clock: Clock,
             predict: Arc::new(config.predict.clone()),
             classifier,
             job_pods: JobPods::default(),
+            pools,
+        };
+        let VerdictParts { store, history, metrics, clock, predict, classifier, job_pods, pools } =
+            judged_by.clone();
+        let (ingest, mut worker) = Ingest::new(IngestParts {
+            store: store.clone(),
+            history: history.clone(),
+            metrics: Arc::clone(&metrics),
+            clock,
+            predict,
+            classifier: classifier.clone(),
+            job_pods,
             pools: pools.clone(),
             tickets: tickets.clone(),
             open_attempts: config.open_attempts,
@@ -171,8 +184,9 @@ impl App {
             None => return store.close().await.context("closing the store").map(|()| None),
         }
         let found = StoredHook::read_all(&store).await.context("the store: cannot read the job hooks")?;
-        let verdicts = Verdicts::new(ingest.clone(), Arc::new(config.private.clone()));
-        let (hooks, follower) = Hooks::new(ingest.clone(), verdicts.clone(), gitlab, found);
+        let verdicts = Verdicts::new(ingest.clone(), judged_by, Arc::new(config.private.clone()));
+        let (hooks, follower) =
+            Hooks::new(store.clone(), Arc::clone(&metrics), ingest.clone(), verdicts.clone(), gitlab, found);
         // now, and not when it serves: a client that connects once its addresses are logged must not meet the standby
         Standby::end(standby).await;
         Ok(Some(Self {
@@ -184,6 +198,7 @@ impl App {
             ingest,
             worker,
             verdicts,
+            classifier,
             demands: Demands::new(pools.clone()),
             pools,
             shadow,

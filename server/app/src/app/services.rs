@@ -31,6 +31,7 @@ pub(super) fn services(app: &App) -> Services {
         attempts: AttemptService { ingest: app.ingest.clone(), verdicts: verdicts.clone() },
         statistics: StatisticsService {
             ingest: app.ingest.clone(),
+            classifier: app.classifier.clone(),
             history: app.history.clone(),
             verdicts: verdicts.clone(),
             pools: app.pools.clone(),

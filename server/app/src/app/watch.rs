@@ -34,8 +34,8 @@ pub(super) fn start_all(
     let store = watch_store(app.store.clone(), Arc::clone(&app.metrics), health, end.clone());
     let history = watch_history(app.history.clone(), Arc::clone(&app.metrics), end.clone());
     let disk = watch_disk(app.config.data_dir.clone(), Arc::clone(&app.metrics), end.clone());
-    let rules = app.ingest.parts.classifier.clone().watch(end.clone());
-    let silenced = app.ingest.parts.classifier.clone().report_silenced(end.clone());
+    let rules = app.classifier.clone().watch(end.clone());
+    let silenced = app.classifier.clone().report_silenced(end.clone());
     let pools = app.pools.clone().watch(end.clone());
     let shadow = app.shadow.clone().watch(end.clone());
     let demand = app.demands.clone().report_metrics(Arc::clone(&app.metrics), end.clone());

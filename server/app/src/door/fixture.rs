@@ -58,6 +58,7 @@ pub(crate) async fn read_api(store: &Store) -> ReadApi {
     ReadApi {
         statistics: StatisticsService {
             ingest: ingest.clone(),
+            classifier: fixture::verdict_parts(&ingest).classifier,
             history: sizing.history.clone(),
             verdicts: verdicts.clone(),
             pools: sizing.pools.clone(),

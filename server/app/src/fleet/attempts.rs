@@ -50,7 +50,7 @@ impl AttemptService {
         let project = &summary.key.project;
         let verdicts = self.verdicts.given(&full, project).await?;
         let verdicts = verdicts.into_iter().map(|verdict| redactor.verdict(verdict, project)).collect();
-        let history = &self.ingest.parts.history;
+        let history = self.ingest.history();
         let retry = history.read(|history| history.last_retry(&summary.attempt));
         let summary = redactor.summary(history.related(&summary).into_owned());
         Ok(ShownAttempt { summary, is_running, verdicts, retry })

@@ -21,7 +21,7 @@ use crate::{
     pools::PoolRegistry,
     runtime::{clock::Clock, metrics::Metrics},
     tickets::TicketRegistry,
-    verdicts::Verdicts,
+    verdicts::{VerdictParts, Verdicts},
 };
 
 /// Silence after which an attempt is closed as lost.
@@ -68,7 +68,14 @@ pub(crate) fn with_lookups(ingest: &Ingest) -> (Ingest, mpsc::Receiver<AttemptId
 
 /// The verdicts on what the writer behind `ingest` keeps.
 pub(crate) fn verdicts(ingest: &Ingest) -> Verdicts {
-    Verdicts::new(ingest.clone(), Arc::default())
+    Verdicts::new(ingest.clone(), verdict_parts(ingest), Arc::default())
+}
+
+/// What verdicts on what the writer behind `ingest` keeps are decided from.
+pub(crate) fn verdict_parts(ingest: &Ingest) -> VerdictParts {
+    let IngestParts { store, history, metrics, clock, predict, classifier, job_pods, pools, .. } =
+        ingest.parts.clone();
+    VerdictParts { store, history, metrics, clock, predict, classifier, job_pods, pools }
 }
 
 /// Runs `story` with the verdicts of a server that starts over this store.

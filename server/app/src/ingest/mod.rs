@@ -50,7 +50,7 @@ mod worker;
 use std::{sync::Arc, time::Duration};
 
 use plimsoll_core::{
-    domain::{Attempt, AttemptId, FinalTotals, JobPod, RetentionPolicy, Sample, Summary, Verdict},
+    domain::{Attempt, AttemptId, FinalTotals, JobPod, RetentionPolicy, Sample, Summary, TicketId, Verdict},
     mask, predict,
     shared_history::SharedHistory,
 };
@@ -85,7 +85,7 @@ pub(crate) const QUEUE_CAPACITY: usize = 1024;
 /// Number of changes by which a watcher may lag behind.
 const CHANGES_CAPACITY: usize = 1024;
 
-/// What the worker and [`Ingest`] work with.
+/// What the worker and [`Ingest`] are made of; outside of this room only a maker sees it.
 #[derive(Debug, Clone)]
 pub(crate) struct IngestParts {
     pub(crate) store: Store,
@@ -109,7 +109,7 @@ pub(crate) struct IngestParts {
 #[derive(Debug, Clone)]
 pub(crate) struct Ingest {
     requests: mpsc::Sender<Request>,
-    pub(crate) parts: IngestParts,
+    parts: IngestParts,
 }
 
 impl Ingest {
@@ -212,6 +212,16 @@ impl Ingest {
     ) -> Result<u64, StoreError> {
         let read = store::each_run(&self.parts.store, id, |run| run.samples.iter().for_each(&mut take));
         Ok(read.await?.samples)
+    }
+
+    /// The attempts that are predicted from.
+    pub(crate) fn history(&self) -> &SharedHistory {
+        &self.parts.history
+    }
+
+    /// Why an attempt's ticket gives it no place; `None` if it gives one.
+    pub(crate) fn no_place(&self, ticket: &TicketId, attempt: &AttemptId, project: &str) -> Option<String> {
+        self.parts.tickets.no_place(ticket, attempt, project)
     }
 
     /// Keeps the sizes of a job's pod. Never blocks: if the queue is full, they are kept only in

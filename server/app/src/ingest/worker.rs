@@ -54,7 +54,7 @@ const SILENCE_LIMIT: Duration = Duration::from_mins(2);
 /// The task's state: an event loop over parts that each own their state.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    pub(crate) parts: IngestParts,
+    pub(super) parts: IngestParts,
     queue: mpsc::Receiver<Request>,
     /// The open attempts, in the state that is on disk.
     pub(crate) sessions: SessionTable,

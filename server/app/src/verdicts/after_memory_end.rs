@@ -31,7 +31,7 @@ impl Verdicts {
     /// on it, which is computed if there is none. Stores nothing. `None` if the job has not run
     /// before, or ended otherwise.
     pub(crate) async fn after_memory_end(&self, key: &Key) -> Result<Option<AfterMemoryEnd>, Refusal> {
-        let judged = self.parts().classifier.short_of_memory_attempt(key);
+        let judged = self.parts.classifier.short_of_memory_attempt(key);
         let Some(attempt) = self.ended_by_memory(key).or(judged) else { return Ok(None) };
         self.next_of(attempt, &key.project).await
     }
@@ -55,7 +55,7 @@ impl Verdicts {
     /// The last attempt of the same job in the same pipeline, if it ran out of memory.
     fn ended_by_memory(&self, key: &Key) -> Option<AttemptId> {
         let job = JobMark::of(key)?;
-        self.parts().history.read(|history| {
+        self.parts.history.read(|history| {
             let mut all = history.on_rung(Rung::Exact, key);
             let last = all.find(|fact| fact.brief.job == Some(job))?;
             let by_memory = last.brief.proven_cause().is_some_and(Cause::is_memory);

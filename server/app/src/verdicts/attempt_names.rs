@@ -110,7 +110,7 @@ impl Verdicts {
             full.as_str().strip_suffix(id.as_str()).is_some_and(|host| host.ends_with(':'))
         };
         let is_meant = |brief: &AttemptBrief| is_named(&brief.attempt) && caller.sees(&brief.key.project);
-        let mut found: Vec<AttemptId> = self.parts().history.read(|history| {
+        let mut found: Vec<AttemptId> = self.parts.history.read(|history| {
             history
                 .newest_first()
                 .filter(|brief| is_meant(brief))

@@ -14,7 +14,7 @@ use plimsoll_core::{
 use super::{Asker, known::KnownVerdicts, numbers::evidence_number};
 use crate::{
     access::{own_log::OwnLog, privacy::hide_correction},
-    ingest::IngestParts,
+    verdicts::VerdictParts,
 };
 
 /// A question with everything known about its attempt.
@@ -97,7 +97,7 @@ impl VerdictCase {
 
     /// The verdict in force if the question adds nothing, else a new one. Matches the log, so call it only on a
     /// thread that may be busy for long.
-    pub(super) fn weigh(self, parts: &IngestParts) -> WeighedVerdict {
+    pub(super) fn weigh(self, parts: &VerdictParts) -> WeighedVerdict {
         let is_new = self.correcting.is_some() || !self.known_verdicts.was_asked(self.question);
         // the log of a known question is matched only for the lines that the caller may read
         let own = (is_new || !self.asker.readable_words.logs).then(|| self.own_report(parts));
@@ -112,7 +112,7 @@ impl VerdictCase {
     }
 
     /// Adds the report of this question to the earlier ones.
-    fn joined(&self, own: ReportedEvidence, parts: &IngestParts) -> JoinedEvidence {
+    fn joined(&self, own: ReportedEvidence, parts: &VerdictParts) -> JoinedEvidence {
         let before = self.known_verdicts.reported();
         let mut reported = before.clone();
         retry::join(&mut reported, &own);
@@ -133,7 +133,7 @@ impl VerdictCase {
 
     /// Computes a verdict from all reports and the measurements, with its evidence. The key is taken from the
     /// measurements; how the attempt ended, from the reports.
-    fn new_verdict(self, joined: JoinedEvidence, parts: &IngestParts) -> (Verdict, Option<(Evidence, u64)>) {
+    fn new_verdict(self, joined: JoinedEvidence, parts: &VerdictParts) -> (Verdict, Option<(Evidence, u64)>) {
         let JoinedEvidence { own, reported, number, .. } = joined;
         let evidence = self.evidence(reported);
         let unchanged = || evidence.measured.as_deref().and_then(RecordedCause::of);
@@ -166,7 +166,7 @@ impl VerdictCase {
 
     /// Whether a later retry of the attempt succeeded. False if measurements or a person explain
     /// the failure: then that is no sign of a flaky failure.
-    fn has_retry_passed(&self, reported: &ReportedEvidence, parts: &IngestParts) -> bool {
+    fn has_retry_passed(&self, reported: &ReportedEvidence, parts: &VerdictParts) -> bool {
         let measured = self.measured.as_deref();
         let is_measured =
             |source: EvidenceSource| source < EvidenceSource::Exit || source == EvidenceSource::Person;
@@ -180,7 +180,7 @@ impl VerdictCase {
     }
 
     /// The report of this question, for the project of the attempt.
-    fn own_report(&self, parts: &IngestParts) -> ReportedEvidence {
+    fn own_report(&self, parts: &VerdictParts) -> ReportedEvidence {
         let asked = Evidence { measured: self.measured.clone(), ..self.asked_evidence.clone() };
         let mut asked = parts.classifier.reported(&asked);
         if let Some(summary) = self.measured.as_ref().filter(|_| asked.project.is_empty()) {
@@ -210,8 +210,8 @@ impl VerdictCase {
 /// Computes the verdict, and chooses a pool for its next size. If no pool offers that size, the
 /// verdict is computed again with the largest pool's memory as the cap: otherwise it would advise a
 /// bigger size although the pool lowers it.
-pub(super) fn with_pool(evidence: &Evidence, parts: &IngestParts) -> Verdict {
-    let IngestParts { classifier, job_pods, predict, pools, .. } = parts;
+pub(super) fn with_pool(evidence: &Evidence, parts: &VerdictParts) -> Verdict {
+    let VerdictParts { classifier, job_pods, predict, pools, .. } = parts;
     let evidence = &*job_pods.join(evidence);
     let memory = |verdict: &Verdict| verdict.next.as_ref().map(|next| next.memory_limit.value);
     let judge = |settings: &predict::Settings| {

@@ -45,7 +45,7 @@ impl Verdicts {
         let asked = Evidence { key: Key { project, ..Key::default() }, ..Evidence::about(attempt.clone()) };
         let mut case = Box::pin(self.case(asked, asker, VerdictScope::Kept, found)).await?;
         check_failed(&case)?;
-        let now = self.parts().clock.now_unix_ms();
+        let now = self.parts.clock.now_unix_ms();
         let Some(correction) = request.correction(&case, now)? else {
             return case.verdict_in_force().ok_or_else(|| nothing_to_undo(attempt).into());
         };
@@ -59,9 +59,9 @@ impl Verdicts {
         weighed.verdict.given_unix_ms = Some(time);
         request.put_signature(&mut weighed.verdict, now)?;
         weighed.verdict = Box::pin(self.keep(weighed.verdict, (&evidence, number), earlier.as_ref())).await?;
-        self.parts().classifier.note_correction(&weighed.verdict);
+        self.parts.classifier.note_correction(&weighed.verdict);
         let kind = if request.cause.is_some() { "made" } else { "undone" };
-        self.parts().metrics.corrections.get_or_create(&KindLabel::of(kind)).inc();
+        self.parts.metrics.corrections.get_or_create(&KindLabel::of(kind)).inc();
         self.drop_earlier_words(attempt, time).await;
         log_correction(&weighed.verdict);
         Ok(weighed.answer())

@@ -22,7 +22,7 @@ use super::{
     known::{KnownVerdicts, MAX_VERDICTS_PER_PROJECT},
     numbers::{fingerprint, record_number},
 };
-use crate::{access::Refusal, ingest::IngestParts};
+use crate::{access::Refusal, verdicts::VerdictParts};
 
 /// How the verdict for a caller is made, and whether it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Verdicts {
         // boxed, because the future is large and many callers wait in it
         let case = Box::pin(self.case(asked, asker, VerdictScope::Kept, found)).await?;
         let (is_full, gives_way) = (case.known_verdicts.is_full, case.known_verdicts.gives_way);
-        let time = case.known_verdicts.next_time(self.parts().clock.now_unix_ms());
+        let time = case.known_verdicts.next_time(self.parts.clock.now_unix_ms());
         let earlier = case.known_verdicts.in_force().cloned();
         let attempt = case.asked_evidence.attempt.clone();
         let mut weighed = self.weighed(case).await?;
@@ -102,7 +102,7 @@ impl Verdicts {
         }
         weighed.verdict.given_unix_ms = Some(time);
         weighed.verdict = Box::pin(self.keep(weighed.verdict, (&evidence, number), earlier.as_ref())).await?;
-        self.parts().metrics.judged(weighed.verdict.cause, weighed.verdict.action);
+        self.parts.metrics.judged(weighed.verdict.cause, weighed.verdict.action);
         Ok(weighed.answer())
     }
 
@@ -119,7 +119,7 @@ impl Verdicts {
         verdict.job = names_job.then(|| JobName::of(&evidence.key)).flatten();
         verdict.basis.built = names_job.then(|| Box::new(evidence.key.build_key()));
         let verdict = self.ingest.record(record_number(number, time), verdict).await?;
-        let IngestParts { classifier, history, .. } = self.parts();
+        let VerdictParts { classifier, history, .. } = &self.parts;
         if !evidence.is_untrusted() {
             classifier.learn_new(&evidence.key, &verdict, earlier);
         }
@@ -145,8 +145,8 @@ impl Verdicts {
         if weighed.new.is_none() {
             return Ok(weighed.answer());
         }
-        self.parts().metrics.judged(weighed.verdict.cause, weighed.verdict.action);
-        Ok(Verdict { given_unix_ms: Some(self.parts().clock.now_unix_ms()), ..weighed.answer() })
+        self.parts.metrics.judged(weighed.verdict.cause, weighed.verdict.action);
+        Ok(Verdict { given_unix_ms: Some(self.parts.clock.now_unix_ms()), ..weighed.answer() })
     }
 
     /// The verdict on an attempt of this project from what is known already. Nothing is stored.
@@ -201,7 +201,7 @@ impl Verdicts {
     }
 
     pub(super) async fn weighed(&self, case: VerdictCase) -> Result<WeighedVerdict, Refusal> {
-        let parts = self.parts().clone();
+        let parts = self.parts.clone();
         // never fails, because the semaphore is never closed
         let turn = self.queue.core().await;
         let weighed = tokio::task::spawn_blocking(move || {
@@ -227,7 +227,7 @@ impl Verdicts {
                 end.pop_front();
             }
         };
-        let read = store::each_run(&self.parts().store, &summary.attempt, |run| {
+        let read = store::each_run(&self.parts.store, &summary.attempt, |run| {
             run.samples.iter().for_each(&mut take);
         });
         read.await?;
@@ -251,7 +251,7 @@ impl Verdicts {
             return Err(FieldViolation::new("key.project", description).into());
         }
         let known_project = (project.unwrap_or(&asked.key.project), project.is_some());
-        let known = KnownVerdicts::read(&self.parts().store, &asked.attempt, asker, known_project).await?;
+        let known = KnownVerdicts::read(&self.parts.store, &asked.attempt, asker, known_project).await?;
         let is_over = shows_end(asked) || known.in_force().is_some();
         match found {
             Some((_, true)) if !is_over => Err(Refusal::Running(asked.attempt.clone())),

@@ -32,44 +32,60 @@ pub(crate) use after_memory_end::AfterMemoryEnd;
 pub(crate) use attempt_names::MeantAttempt;
 pub(crate) use correcting::CorrectionRequest;
 pub(crate) use known::Asker;
-use plimsoll_core::domain::{AttemptId, Summary, Verdict};
-use plimsoll_store as store;
+use plimsoll_core::{
+    domain::{AttemptId, Summary, Verdict},
+    predict,
+    shared_history::SharedHistory,
+};
+use plimsoll_store::{self as store, Store};
 pub(crate) use rejudging::Rejudging;
 
 use crate::{
     access::{Refusal, privacy::PrivacySettings},
-    ingest::{Ingest, IngestParts},
-    runtime::audit::AUDIT,
+    causes::FailureClassifier,
+    ingest::{Ingest, job_pods::JobPods},
+    pools::PoolRegistry,
+    runtime::{audit::AUDIT, clock::Clock, metrics::Metrics},
 };
 use queue::VerdictQueue;
 
 /// The summary of an attempt, and whether it is still running; `None` if it was not measured.
 pub(crate) type FoundAttempt = Option<(Arc<Summary>, bool)>;
 
+/// What a verdict is decided from.
+#[derive(Debug, Clone)]
+pub(crate) struct VerdictParts {
+    pub(crate) store: Store,
+    pub(crate) history: SharedHistory,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) clock: Clock,
+    pub(crate) predict: Arc<predict::Settings>,
+    pub(crate) classifier: FailureClassifier,
+    pub(crate) job_pods: JobPods,
+    pub(crate) pools: PoolRegistry,
+}
+
 /// Gives verdicts, keeps them, and shows those that were given. Cheap to clone; clones share the queue.
 #[derive(Debug, Clone)]
 pub(crate) struct Verdicts {
     ingest: Ingest,
+    parts: VerdictParts,
     pub(crate) private: Arc<PrivacySettings>,
     queue: VerdictQueue,
 }
 
 impl Verdicts {
     /// The verdicts on the attempts that `ingest` writes.
-    pub(crate) fn new(ingest: Ingest, private: Arc<PrivacySettings>) -> Self {
-        let queue = VerdictQueue::new(Arc::clone(&ingest.parts.metrics));
-        Self { ingest, private, queue }
-    }
-
-    fn parts(&self) -> &IngestParts {
-        &self.ingest.parts
+    pub(crate) fn new(ingest: Ingest, parts: VerdictParts, private: Arc<PrivacySettings>) -> Self {
+        let queue = VerdictQueue::new(Arc::clone(&parts.metrics));
+        Self { ingest, parts, private, queue }
     }
 
     /// All verdicts on an attempt of this project (without project if it is empty), the one in
     /// force first. Verdicts that were requested for another project, or by a caller that may not
     /// report on the project, are left out.
     pub(crate) async fn given(&self, id: &AttemptId, project: &str) -> Result<Vec<Verdict>, Refusal> {
-        let mut given = store::read_verdicts(&self.parts().store, id).await?;
+        let mut given = store::read_verdicts(&self.parts.store, id).await?;
         given.retain(|verdict| verdict.counts_for(project));
         given.reverse();
         Ok(given)
@@ -77,7 +93,7 @@ impl Verdicts {
 
     /// The projects for which verdicts on an attempt were requested, that of the verdict in force first.
     async fn judged_projects(&self, attempt: &AttemptId) -> Result<Vec<String>, Refusal> {
-        let given = store::read_verdicts(&self.parts().store, attempt).await?;
+        let given = store::read_verdicts(&self.parts.store, attempt).await?;
         Ok(given.into_iter().rev().map(|verdict| verdict.basis.reported.project).collect())
     }
 

@@ -21,12 +21,12 @@ impl Verdicts {
         let project = key.project.clone();
         let about =
             Evidence { key, measured, number: asked.number, ..Evidence::about(asked.attempt.clone()) };
-        let before = self.parts().history.read(|history| {
+        let before = self.parts.history.read(|history| {
             history.attempts_before(&(&about).into()).first().map(|brief| brief.attempt.clone())
         });
         match before {
             Some(before) => {
-                let named = named_for_next(&self.parts().store, &before, &project).await;
+                let named = named_for_next(&self.parts.store, &before, &project).await;
                 Ok(named?)
             }
             None => Ok(None),
@@ -63,7 +63,7 @@ mod tests {
     async fn find(ingest: &Ingest) {
         let verdicts = fixture::verdicts(ingest);
         let first = test_summary("first", "zlib", "1", 100);
-        ingest.parts.history.learn(&first);
+        ingest.history().learn(&first);
         let asked = Evidence {
             key: first.key.clone(),
             exit: Some(Exit::Code(137)),

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use plimsoll_store::Store;
 use tokio::{
     sync::mpsc::{self, error::TrySendError},
     task::JoinHandle,
@@ -43,6 +44,7 @@ pub(crate) enum HookResult {
 #[derive(Debug, Clone)]
 pub(crate) struct Hooks {
     claimed_hashes: Arc<Mutex<KnownHooks>>,
+    store: Store,
     ingest: Ingest,
     queue: mpsc::Sender<QueuedHook>,
     /// Whether GitLab is asked about jobs.
@@ -54,12 +56,13 @@ impl Hooks {
     /// Creates the handle, and the [`Follower`], which the caller must run. `found`: the hooks that were in the store when
     /// the server started.
     pub(crate) fn new(
+        store: Store,
+        metrics: Arc<Metrics>,
         ingest: Ingest,
         verdicts: Verdicts,
         client: Option<GitlabClient>,
         found: Vec<StoredHook>,
     ) -> (Self, Follower) {
-        let metrics = Arc::clone(&ingest.parts.metrics);
         let (queue, waiting) = mpsc::channel(QUEUE);
         let (known, asks) = (Arc::<Mutex<KnownHooks>>::default(), client.is_some());
         let found = found.into_iter().filter_map(|stored| {
@@ -77,7 +80,7 @@ impl Hooks {
             other_hosts: Mutex::default(),
         };
         let follower = Follower::new(parts, waiting, found.collect());
-        (Self { claimed_hashes: known, ingest, queue, asks_gitlab: asks, metrics }, follower)
+        (Self { claimed_hashes: known, store, ingest, queue, asks_gitlab: asks, metrics }, follower)
     }
 
     /// Accepts a hook about the end of a job, once it is in the store. `delivery` is GitLab's
@@ -126,7 +129,7 @@ impl Hooks {
         let record = stored_hooks::record(&ended, delivery);
         let hooks = self.clone();
         Ok(TaskTracker::new().spawn(async move {
-            let stored = match StoredHook::commit(hooks.ingest.parts.store.clone(), record).await {
+            let stored = match StoredHook::commit(hooks.store.clone(), record).await {
                 Ok(stored) => stored,
                 Err(error) => {
                     tracing::warn!(%error, "a job hook cannot be stored");

@@ -216,7 +216,14 @@ impl House {
         // as in a server: what the writer does with a hook is counted in the same place
         let metrics = fixture::metrics(&ingest);
         let (client, file) = fake.client(&metrics);
-        let (hooks, follower) = Hooks::new(ingest.clone(), fixture::verdicts(&ingest), Some(client), found);
+        let (hooks, follower) = Hooks::new(
+            store.clone(),
+            Arc::clone(&metrics),
+            ingest.clone(),
+            fixture::verdicts(&ingest),
+            Some(client),
+            found,
+        );
         let stop = CancellationToken::new();
         let working = TaskTracker::new().spawn(worker.run(stop.clone()));
         let following = TaskTracker::new().spawn(follower.run(stop.clone()));

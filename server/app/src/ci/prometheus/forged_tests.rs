@@ -72,7 +72,7 @@ async fn predicted(store: &Store) -> Prediction {
     let (ingest, mut worker) = fixture::ingest(store, 1000);
     worker.resume().await.unwrap();
     let settings = predict::Settings::default();
-    ingest.parts.history.read(|history| predict::predict_known(history, &key(), &settings))
+    ingest.history().read(|history| predict::predict_known(history, &key(), &settings))
 }
 
 #[tokio::test]

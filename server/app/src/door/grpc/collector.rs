@@ -306,9 +306,8 @@ impl AgentStream {
             runs_as: if id == asked { String::new() } else { id.to_string() },
         };
         if !opened.sealed {
-            welcome.no_place = ticket
-                .and_then(|ticket| self.ingest.parts.tickets.no_place(&ticket, &id, &project))
-                .unwrap_or_default();
+            welcome.no_place =
+                ticket.and_then(|ticket| self.ingest.no_place(&ticket, &id, &project)).unwrap_or_default();
             self.kept_ids.remove(&asked);
             if id != asked && !takes_new_id {
                 self.kept_ids.insert(asked, id.clone());

@@ -18,6 +18,7 @@ pub(crate) use recommendations::{RecommendQuestion, RecommendationAnswer};
 
 use crate::{
     access::{Refusal, identity::Identity, redaction::Redactor},
+    causes::FailureClassifier,
     ingest::Ingest,
     pools::PoolRegistry,
     runtime::answer_memory::AnswerMemory,
@@ -41,6 +42,7 @@ const MAX_CORRECTED_RULES: usize = 100;
 #[derive(Debug, Clone)]
 pub(crate) struct StatisticsService {
     pub(crate) ingest: Ingest,
+    pub(crate) classifier: FailureClassifier,
     pub(crate) history: SharedHistory,
     pub(crate) verdicts: Verdicts,
     pub(crate) pools: PoolRegistry,
@@ -101,7 +103,7 @@ impl StatisticsService {
         let redactor = self.check_allowed(caller, &mut question.filter, &question.group_label)?;
         let confined = !caller.projects.is_all();
         let question = Question { confined, ..question };
-        let classifier = self.ingest.parts.classifier.clone();
+        let classifier = self.classifier.clone();
         let stats = self.history.stats().clone();
         let prices = prices_by_pool(&self.pools.now());
         let asked = question.filter.project.clone();
@@ -192,7 +194,7 @@ impl StatisticsService {
         let redactor = Redactor { private: Arc::clone(&self.verdicts.private), caller: Arc::clone(caller) };
         redactor.may_ask(filter, group_label)?;
         if !filter.signature.is_empty() {
-            let known = self.ingest.parts.classifier.attempts_with(&filter.signature, &filter.project);
+            let known = self.classifier.attempts_with(&filter.signature, &filter.project);
             filter.known_by = Some(Arc::new(known));
         }
         Ok(redactor)

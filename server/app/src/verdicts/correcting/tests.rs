@@ -7,6 +7,7 @@ use super::*;
 use crate::{
     access::privacy::ReadableWords,
     ingest::{Ingest, fixture, startup::history::HistoryLoader},
+    verdicts::VerdictParts,
 };
 
 const BROKEN: &str = "a.c:1:1: error: no such thing\n";
@@ -47,7 +48,10 @@ fn asked(attempt: &str, log: &str) -> Evidence {
 }
 
 async fn cause_of(ingest: &Ingest, attempt: &str) -> (Option<Cause>, Option<EvidenceSource>, bool) {
-    let summary = plimsoll_store::read_summary(&ingest.parts.store, &id(attempt)).await.unwrap().unwrap();
+    let summary = plimsoll_store::read_summary(&fixture::verdict_parts(&ingest).store, &id(attempt))
+        .await
+        .unwrap()
+        .unwrap();
     (summary.cause, summary.cause_source, summary.censored)
 }
 
@@ -154,16 +158,11 @@ async fn unmeasured_attempts_corrections_survive_a_restart() {
     })
     .await;
     let (later, _worker) = fixture::ingest(&store, 10);
-    let loader = HistoryLoader {
-        store,
-        history: later.parts.history.clone(),
-        metrics: fixture::metrics(&later),
-        classifier: later.parts.classifier.clone(),
-        now_unix_ms: 0,
-    };
+    let VerdictParts { history, metrics, classifier, .. } = fixture::verdict_parts(&later);
+    let loader = HistoryLoader { store, history, metrics, classifier: classifier.clone(), now_unix_ms: 0 };
     loader.load().await.unwrap();
-    assert_eq!(later.parts.classifier.wrong_verdicts(|_| true).len(), 1);
-    assert_eq!(later.parts.classifier.classify(&asked("b", BROKEN)).cause, Some(Cause::Infra));
+    assert_eq!(classifier.wrong_verdicts(|_| true).len(), 1);
+    assert_eq!(classifier.classify(&asked("b", BROKEN)).cause, Some(Cause::Infra));
     assert!(fixture::metrics(&later).encode().unwrap().contains("plimsoll_verdicts_wrong{rule="));
 }
 

@@ -44,8 +44,8 @@ fn retries_in_the_largest_pool_are_not_bigger() {
     let (ingest, _worker) = fixture::ingest(&Store::memory(), 10);
     let with = |file: Option<&std::path::Path>, jobs: u32| {
         let pools =
-            PoolRegistry::open(file.map(ToOwned::to_owned), Arc::clone(&ingest.parts.metrics)).unwrap();
-        let parts = IngestParts { pools, ..ingest.parts.clone() };
+            PoolRegistry::open(file.map(ToOwned::to_owned), Arc::clone(&fixture::metrics(&ingest))).unwrap();
+        let parts = VerdictParts { pools, ..fixture::verdict_parts(&ingest) };
         let hints = Hints { build_jobs: Some(jobs), input_bytes: None };
         let killed = test_summary("7", "zlib", "1", 270);
         let resources = Resources { memory_limit: Some(Bytes(280 << 20)), ..Resources::default() };
@@ -111,16 +111,16 @@ async fn ask_all_and_one_more(verdicts: &Verdicts) {
     assert_eq!(ask(verdicts, 1).await, Ok(last), "nothing new: the verdict in force");
     // as a version that made other fingerprints left them
     let (id, mut batch) = (question().attempt, store::Batch::default());
-    let mut last = store::read_verdicts(&verdicts.parts().store, &id).await.unwrap().pop().unwrap();
+    let mut last = store::read_verdicts(&verdicts.parts.store, &id).await.unwrap().pop().unwrap();
     last.basis.evidence = Some(1);
     verdicts.ingest.forget_verdicts(&id, |given| given.given_unix_ms == last.given_unix_ms).await.unwrap();
     store::put_verdict(&mut batch, 1, &last).unwrap();
-    verdicts.parts().store.commit(batch).await.unwrap();
+    verdicts.parts.store.commit(batch).await.unwrap();
     assert_eq!(ask(verdicts, 1).await, Ok(last), "it stays in force");
     let other = Evidence { attempt: AttemptId::parse("b").unwrap(), ..question() };
     let judged = verdicts.judge(other.clone(), Asker::TRUSTED).await.unwrap();
     assert_eq!(judged.attempt, other.attempt);
-    assert_eq!(verdicts.parts().metrics.refusals.get_or_create(&KindLabel::of("judged")).get(), 1);
+    assert_eq!(verdicts.parts.metrics.refusals.get_or_create(&KindLabel::of("judged")).get(), 1);
 }
 
 #[tokio::test]
@@ -210,7 +210,7 @@ async fn ask_again_after_the_retry(verdicts: &Verdicts) {
         cause: Some(Cause::Unknown),
         ..test_summary("a", "zlib", "1", 100)
     };
-    verdicts.parts().history.learn(&failed);
+    verdicts.parts.history.learn(&failed);
     let asked =
         || Evidence { key: failed.key.clone(), log_tail: "error: the moon is full".into(), ..question() };
     let first = verdicts.judge(asked(), Asker::TRUSTED).await.unwrap();
@@ -218,7 +218,7 @@ async fn ask_again_after_the_retry(verdicts: &Verdicts) {
     assert_eq!(verdicts.judge(asked(), Asker::TRUSTED).await, Ok(first), "nothing is new");
     let retry =
         Summary { number: 2, retries: Some(failed.attempt.clone()), ..test_summary("b", "zlib", "1", 100) };
-    verdicts.parts().history.learn(&retry);
+    verdicts.parts.history.learn(&retry);
     let again = verdicts.judge(asked(), Asker::TRUSTED).await.unwrap();
     assert_eq!((again.cause, again.action), (Cause::Flaky, Action::AsIs), "{again:?}");
     assert_eq!(verdicts.judge(asked(), Asker::TRUSTED).await, Ok(again), "and it stays so");
@@ -237,7 +237,7 @@ async fn ask_for_another_project(verdicts: &Verdicts) {
     let id = &question().attempt;
     assert_eq!(verdicts.given(id, "a/one").await.unwrap().len(), 1);
     assert_eq!(verdicts.given(id, "b/two").await, Ok(Vec::new()));
-    let IngestParts { store, classifier, .. } = verdicts.parts();
+    let VerdictParts { store, classifier, .. } = &verdicts.parts;
     let of = |project: &str| {
         let failed = test_summary(id.as_str(), "zlib", "1", 100);
         let key = Key { project: project.into(), ..failed.key.clone() };

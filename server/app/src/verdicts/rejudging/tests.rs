@@ -65,5 +65,5 @@ async fn attempts_beyond_those_that_may_wait_are_counted() {
     for _ in 0..MAX_WAITING + 3 {
         worker.judge_after_end(&id);
     }
-    assert_eq!(ingest.parts.metrics.verdicts_left_old.get(), 3);
+    assert_eq!(fixture::metrics(&ingest).verdicts_left_old.get(), 3);
 }
