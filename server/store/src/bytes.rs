@@ -16,14 +16,14 @@ impl Damage {
 }
 
 /// Appends the checksum of `bytes` to them.
-pub(super) fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
+pub(super) fn with_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
     let crc = crc32fast::hash(&bytes);
     bytes.extend_from_slice(&crc.to_be_bytes());
     bytes
 }
 
 /// Checks the checksum; returns the codec byte and the body.
-pub(super) fn open(bytes: &[u8]) -> Result<(u8, &[u8]), Damage> {
+pub(super) fn checked(bytes: &[u8]) -> Result<(u8, &[u8]), Damage> {
     let too_short = || Damage::new(format!("{} bytes are too few", bytes.len()));
     let (content, crc) = bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or_else(too_short)?;
     let (codec, body) = content.split_first().ok_or_else(too_short)?;

@@ -136,7 +136,7 @@ fn encode(runs: &[SampleRun], effort: CompressionEffort) -> Result<Vec<u8>, Dama
         CompressionEffort::Fast => put_columns(&mut out, &samples),
         CompressionEffort::Smallest => put_block(&mut out, &samples)?,
     }
-    Ok(bytes::seal(out))
+    Ok(bytes::with_checksum(out))
 }
 
 /// Reads the given number of samples; a chunk has them after the lengths of its runs.
@@ -144,7 +144,7 @@ type SampleReader = fn(&mut ByteReader<'_>, usize) -> Result<Vec<Sample>, Damage
 
 /// Decodes a chunk into runs. `start` is the sequence number in the chunk's key.
 pub(super) fn decode(start: u64, value: &[u8]) -> Result<Vec<SampleRun>, Damage> {
-    let (codec, body) = bytes::open(value)?;
+    let (codec, body) = bytes::checked(value)?;
     let (most, read): (usize, SampleReader) = match codec {
         COLUMNS_CODEC => (MAX_SAMPLES, read_columns),
         LANES_CODEC => (MAX_BLOCK_SAMPLES, read_block),

@@ -77,7 +77,7 @@ fn encode<T: Record>(key: &[u8], record: &T) -> Result<RecordParts, RecordError>
     record
         .pack(&mut bytes)
         .map_err(|reason| RecordError::Unencodable { key: KeyText(key.to_vec()), reason })?;
-    let bytes = bytes::seal(bytes);
+    let bytes = bytes::with_checksum(bytes);
     let Ok(parts) = u8::try_from(bytes.len().div_ceil(PART_BYTES)) else {
         return Err(RecordError::TooLong { key: KeyText(key.to_vec()), bytes: bytes.len() });
     };
@@ -153,7 +153,7 @@ impl RecordJoiner {
             if found < promised {
                 return Err(Damage::new(format!("{found} of {promised} parts were found")));
             }
-            bytes::open(bytes)
+            bytes::checked(bytes)
         })
     }
 

@@ -19,7 +19,7 @@ fn read(stored: &[u8]) {
         1 => Summary::unpack(*codec, body).ok().map(|record| record.pack(&mut again).is_ok()),
         2 => Verdict::unpack(*codec, body).ok().map(|record| record.pack(&mut again).is_ok()),
         _ => {
-            let sealed = bytes::seal([&[*codec], body].concat());
+            let sealed = bytes::with_checksum([&[*codec], body].concat());
             chunk::decode(1, &sealed).ok().map(|runs| runs.iter().all(|run| run.end() >= run.start()))
         }
     };

@@ -168,7 +168,7 @@ impl Test {
                 let answers = looked.iter().map(|looked| RuleAnswer {
                     rule: &looked.rule,
                     line: looked.line,
-                    takes: looked.takes,
+                    takes: looked.decides,
                     why: &looked.why,
                 });
                 let answer = PlacementAnswer {
@@ -191,7 +191,7 @@ fn answer_text(looked: &[RuleTrace], reason: &str, clamped: bool, place: &NodePl
     let mut lines: Vec<String> = looked
         .iter()
         .map(|looked| {
-            let mark = if looked.takes { "takes" } else { "  -  " };
+            let mark = if looked.decides { "takes" } else { "  -  " };
             format!("{mark}  line {:>4}  {}: {}", looked.line, looked.rule, looked.why)
         })
         .collect();

@@ -260,7 +260,7 @@ impl FailureClassifier {
 
     /// Takes a new verdict that is on disk, in place of the verdict that was in force before: its failure, and whether its job ran
     /// out of memory.
-    pub(crate) fn learn_new(&self, key: &Key, verdict: &Verdict, earlier: Option<&Verdict>) {
+    pub(crate) fn replace_verdict(&self, key: &Key, verdict: &Verdict, earlier: Option<&Verdict>) {
         let name = |verdict: &Verdict| verdict.outlook.signature.as_ref().map(|named| named.id.clone());
         let differs = |earlier: &Verdict| name(earlier) != name(verdict) || earlier.action != verdict.action;
         if earlier.is_some_and(differs) {

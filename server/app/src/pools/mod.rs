@@ -81,7 +81,7 @@ impl PoolRegistry {
         let sizes = now
             .pool(&opening.pool)
             .map_or(attempt.resources, |pool| pool.lowered_to_maximums(&attempt.resources));
-        self.0.open_slots.hold(&opening.pool, &sizes, opening.ticket.is_some(), attempt.unticketed_slot())
+        self.0.open_slots.hold(&opening.pool, &sizes, opening.ticket.is_some(), attempt.slot_without_ticket())
     }
 
     /// Sets the function that returns the demand of a pool's tickets; it returns `None` for a pool
@@ -102,21 +102,21 @@ impl PoolRegistry {
 
     /// Assigns a prediction to a pool and lowers it to what the pool offers. Counted in the
     /// metrics.
-    pub(crate) fn put(&self, key: &Key, prediction: Prediction) -> Prediction {
+    pub(crate) fn assign(&self, key: &Key, prediction: Prediction) -> Prediction {
         if self.now().pools().is_empty() {
             return prediction;
         }
-        let put = self.lowered(key, prediction);
-        let kind = match (put.placed.pool.is_empty(), put.placed.clamped) {
+        let assigned = self.lowered(key, prediction);
+        let kind = match (assigned.placed.pool.is_empty(), assigned.placed.clamped) {
             (true, _) => "none",
             (false, true) => "clamped",
             (false, false) => "fits",
         };
         self.0.metrics.placements.get_or_create(&KindLabel::of(kind)).inc();
-        put
+        assigned
     }
 
-    /// Like [`Self::put`], for the attempt's record: not counted in the metrics.
+    /// Like [`Self::assign`], for the attempt's record: not counted in the metrics.
     pub(crate) fn lowered(&self, key: &Key, prediction: Prediction) -> Prediction {
         self.now().put_in_pool(&RuleSubject::of(key), prediction, &|pool| self.busy(pool))
     }

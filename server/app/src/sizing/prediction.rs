@@ -40,7 +40,7 @@ impl SizingService {
         if !self.has_pools() {
             return prediction;
         }
-        Arc::new(self.pools.put(key, Arc::unwrap_or_clone(prediction)))
+        Arc::new(self.pools.assign(key, Arc::unwrap_or_clone(prediction)))
     }
 
     /// Whether attempts are assigned to pools.

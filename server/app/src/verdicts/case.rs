@@ -219,7 +219,7 @@ pub(super) fn with_pool(evidence: &Evidence, parts: &VerdictParts) -> Verdict {
             retry::judge(evidence, finding, &VerdictInputs { history, seen, settings, policy })
         });
         let wanted = memory(&verdict);
-        verdict.next = verdict.next.map(|next| pools.put(&evidence.key, next));
+        verdict.next = verdict.next.map(|next| pools.assign(&evidence.key, next));
         (verdict, wanted)
     };
     let (verdict, wanted) = judge(predict);

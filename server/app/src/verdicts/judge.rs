@@ -121,7 +121,7 @@ impl Verdicts {
         let verdict = self.ingest.record(record_number(number, time), verdict).await?;
         let VerdictParts { classifier, history, .. } = &self.parts;
         if !evidence.is_untrusted() {
-            classifier.learn_new(&evidence.key, &verdict, earlier);
+            classifier.replace_verdict(&evidence.key, &verdict, earlier);
         }
         if !verdict.basis.by_untrusted {
             history.note_memory_end(&verdict);

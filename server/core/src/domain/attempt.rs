@@ -110,7 +110,7 @@ impl Attempt {
 
     /// The slot in a pool that this attempt may take although it has no ticket. `None` if its sender is not trusted and its job is not
     /// proven, because there may be any number of such attempts.
-    pub fn unticketed_slot(&self) -> Option<PoolSlot> {
+    pub fn slot_without_ticket(&self) -> Option<PoolSlot> {
         let OpeningRecord { untrusted, proven, .. } = self.opening;
         let of_job = || {
             let JobExecution { host, job, .. } = JobExecution::read(self.id.as_str());

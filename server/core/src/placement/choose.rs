@@ -51,7 +51,7 @@ pub struct RuleTrace {
     /// Line of the rule in the file.
     pub line: usize,
     /// Whether this rule decides.
-    pub takes: bool,
+    pub decides: bool,
     /// Why the rule matches or does not match.
     pub why: String,
 }
@@ -146,13 +146,13 @@ impl Placement {
     ) -> Vec<RuleTrace> {
         let mut decided = false;
         let look = |rule: &PlacementRule| {
-            let (takes, why) = match self.apply_rule(rule, RuleQuestion { subject, needs, busy }) {
+            let (decides, why) = match self.apply_rule(rule, RuleQuestion { subject, needs, busy }) {
                 Ok(_) if decided => (false, "would take it, but one before it does".to_owned()),
                 Ok(choice) => (true, choice.reason),
                 Err(why_not) => (false, why_not.reason_words(subject, needs)),
             };
-            decided |= takes;
-            RuleTrace { rule: rule.name.clone(), line: rule.line, takes, why }
+            decided |= decides;
+            RuleTrace { rule: rule.name.clone(), line: rule.line, decides, why }
         };
         self.rules.iter().map(look).collect()
     }

@@ -165,7 +165,7 @@ fn the_trace_explains_each_rules_match() {
     let labels = BTreeMap::from([("stage".to_owned(), "stage-3".to_owned())]);
     let key = Key { labels, ..key("team/heavy", "x86_64", "gcc") };
     let looked = pools.trace_rules(&RuleSubject::of(&key), &needs(40, 1.0, 3), &|_| 0);
-    let reasons: Vec<(bool, &str)> = looked.iter().map(|rule| (rule.takes, rule.why.as_str())).collect();
+    let reasons: Vec<(bool, &str)> = looked.iter().map(|rule| (rule.decides, rule.why.as_str())).collect();
     assert_eq!(reasons[0], (false, "project \"team/heavy\" does not match '@asahi/.*'"));
     assert_eq!(reasons[1], (true, "pool big, rule long (line 43)"));
     assert_eq!(reasons[2], (false, "would take it, but one before it does"));

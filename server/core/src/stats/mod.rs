@@ -34,10 +34,10 @@ pub use prices::{PoolPrices, Price, Prices};
 pub use question::{Filter, Question};
 pub use ref_class::RefClasses;
 pub use report::{Coverage, Report};
-pub use shifts::mixed::MixedNeed;
+pub use shifts::need_groups::MixedNeed;
 use shifts::need_shifts::NeedShifts;
+pub use shifts::package_variation::PackageVariation;
 pub use shifts::regressions::Regression;
-pub use shifts::variation::PackageVariation;
 pub use workloads::{MAX_WORKLOADS, WorkloadQuestion, Workloads};
 
 use crate::domain::{AttemptBrief, AttemptId, RetryStatus, StatsFields};

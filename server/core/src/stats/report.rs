@@ -15,9 +15,9 @@ use super::{
     counting::steps::TimeStep,
     counting::totals::StatsTotals,
     prices::{PoolPrices, Price},
-    shifts::mixed::MixedNeed,
+    shifts::need_groups::MixedNeed,
+    shifts::package_variation::PackageVariation,
     shifts::regressions::Regression,
-    shifts::variation::PackageVariation,
 };
 use crate::domain::FieldViolation;
 

@@ -94,7 +94,7 @@ proptest! {
     fn hostile_bytes_are_damage_and_no_panic(
         codec in 0..6_u8, body in vec(any::<u8>(), 0..300), start in any::<u64>(),
     ) {
-        let value = bytes::seal([&[codec], body.as_slice()].concat());
+        let value = bytes::with_checksum([&[codec], body.as_slice()].concat());
         let decoded: usize = decode(start, &value).unwrap_or_default().iter().map(|run| run.samples.len()).sum();
         prop_assert!(decoded <= MAX_BLOCK_SAMPLES);
         prop_assert!(decode(start, &body).is_err(), "without a checksum nothing is believed");
@@ -113,7 +113,7 @@ proptest! {
         }
         let spot = at.index(body.len());
         body[spot] = with;
-        let value = bytes::seal([&[if lanes { LANES_CODEC } else { COLUMNS_CODEC }], body.as_slice()].concat());
+        let value = bytes::with_checksum([&[if lanes { LANES_CODEC } else { COLUMNS_CODEC }], body.as_slice()].concat());
         let decoded = decode(1, &value).unwrap_or_default();
         prop_assert!(decoded.iter().map(|run| run.samples.len()).sum::<usize>() <= MAX_BLOCK_SAMPLES);
     }
@@ -139,7 +139,7 @@ fn impossible_counts_are_refused_before_allocation() {
     let refused = |codec: u8, head: &[u8], count: u64| {
         let mut body = head.to_vec();
         put_varint(&mut body, count);
-        let value = bytes::seal([&[codec], body.as_slice(), &[0; 64]].concat());
+        let value = bytes::with_checksum([&[codec], body.as_slice(), &[0; 64]].concat());
         decode(1, &value).unwrap_err().0.contains("are possible")
     };
     for (codec, most) in [(COLUMNS_CODEC, 901), (LANES_CODEC, 4097)] {

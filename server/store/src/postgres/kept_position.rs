@@ -60,14 +60,14 @@ impl DatabasePosition {
         let [cluster, epoch, commit] = [self.cluster, self.epoch, self.commit].map(u64::to_be_bytes);
         let timeline = self.timeline.to_be_bytes();
         let mut slot =
-            bytes::seal([&self.store.to_bytes()[..], &cluster, &timeline, &epoch, &commit].concat());
+            bytes::with_checksum([&self.store.to_bytes()[..], &cluster, &timeline, &epoch, &commit].concat());
         slot.resize(SLOT_BYTES, 0);
         slot
     }
 
     fn decode(slot: &[u8]) -> Option<Self> {
         let filled = slot.get(..RECORD_BYTES)?;
-        bytes::open(filled).ok()?;
+        bytes::checked(filled).ok()?;
         let (store, rest) = filled.split_first_chunk()?;
         let (cluster, rest) = rest.split_first_chunk()?;
         let (timeline, rest) = rest.split_first_chunk()?;

@@ -9,8 +9,8 @@ use std::{
 use super::{
     directory::Directory,
     engine::Engine,
-    fault::{FORMAT_VERSION, OpenError},
     marker::{Marker, StoreStage, check_format},
+    open_error::{FORMAT_VERSION, OpenError},
     opening::{reconcile, refuse_by_forecast},
     raw_log::RawLog,
     repair_loss::RepairLoss,

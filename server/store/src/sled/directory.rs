@@ -12,9 +12,9 @@ use plimsoll_base::own_files;
 
 use super::{
     engine::Engine,
-    fault::{ENGINE, OpenError},
     lock::{LOCK_FILE, lock, lock_unwritable},
     marker::{self, Marker, StoreStage, sync_dir},
+    open_error::{ENGINE, OpenError},
     small_files, witness,
 };
 

@@ -21,7 +21,7 @@ use std::{
 
 use ulid::Ulid;
 
-use super::{engine_error::EngineError, fault::FORMAT_VERSION, quiet_panics};
+use super::{engine_error::EngineError, open_error::FORMAT_VERSION, quiet_panics};
 use crate::{
     bounds::VERSION_BYTES,
     bytes,
@@ -249,11 +249,11 @@ impl StoreIdentity {
     fn encode(self) -> Vec<u8> {
         let fields: [&[u8]; 3] =
             [&self.format.to_be_bytes(), &self.id.to_bytes(), &self.sequence.to_be_bytes()];
-        bytes::seal(fields.concat())
+        bytes::with_checksum(fields.concat())
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        bytes::open(bytes).ok()?;
+        bytes::checked(bytes).ok()?;
         let (format, rest) = bytes.split_first_chunk()?;
         let format = u32::from_be_bytes(*format);
         // the bytes after the number may differ in another format; the number is enough to refuse the store

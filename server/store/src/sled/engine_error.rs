@@ -2,7 +2,7 @@
 
 use std::{io, path::Path};
 
-use super::fault::OpenError;
+use super::open_error::OpenError;
 
 /// A call of the engine that failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

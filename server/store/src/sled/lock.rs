@@ -10,7 +10,7 @@ use std::{
 
 use plimsoll_base::own_files;
 
-use super::fault::OpenError;
+use super::open_error::OpenError;
 
 pub(super) const LOCK_FILE: &str = "plimsoll.lock";
 /// How long a lock may outlive its holder: a process that the holder has just started has the lock, too, until it runs its program.

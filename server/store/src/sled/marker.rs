@@ -15,7 +15,7 @@ use rustix::fs::{XattrFlags, getxattr, setxattr};
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
-use super::fault::{FORMAT_VERSION, OpenError};
+use super::open_error::{FORMAT_VERSION, OpenError};
 
 /// Name of the file in the data directory.
 pub(crate) const MARKER_FILE: &str = "plimsoll.json";

@@ -18,8 +18,8 @@ use super::{
     directory::Directory,
     engine::{Engine, EngineWrite},
     engine_error::EngineError,
-    fault::{FORMAT_VERSION, OpenError},
     marker::{Marker, StoreStage},
+    open_error::{FORMAT_VERSION, OpenError},
     opening::prove_durable,
 };
 use crate::{

@@ -11,8 +11,8 @@ use plimsoll_base::own_files;
 
 use super::{
     directory::{Directory, create_private_directory},
-    fault::{ENGINE, OpenError},
     marker::sync_dir,
+    open_error::{ENGINE, OpenError},
     small_files::{self, RemovedFile},
 };
 

@@ -79,7 +79,7 @@ pub(crate) fn belongs_under(key: &[u8], value: &[u8]) -> Option<bool> {
     if kind.is_chunk() || *part != 0 || *parts != 1 {
         return None;
     }
-    let owned = bytes::open(record).and_then(|(codec, payload)| check_owner(common, codec, payload));
+    let owned = bytes::checked(record).and_then(|(codec, payload)| check_owner(common, codec, payload));
     Some(owned.is_ok())
 }
 

@@ -11,7 +11,7 @@ use std::{
 
 use plimsoll_base::own_files;
 
-use super::fault::OpenError;
+use super::open_error::OpenError;
 
 /// Name of sled's file of settings.
 const SETTINGS_FILE: &str = "conf";

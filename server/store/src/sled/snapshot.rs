@@ -10,7 +10,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{engine::Engine, engine_error::EngineError, shared::EngineState};
+use super::{engine::Engine, engine_error::EngineError, engine_state::EngineState};
 use crate::{
     errors::StoreError,
     keys::KeyKind,

@@ -11,8 +11,8 @@ use std::{
 
 use super::{
     directory::{Directory, LOOK_DIR, OPEN_ROOM_BYTES, bytes_below, create_private_directory, remove_all},
-    fault::{ENGINE, OpenError},
     marker,
+    open_error::{ENGINE, OpenError},
     opening::refuse_by_forecast,
     small_files, witness,
 };

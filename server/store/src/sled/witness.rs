@@ -11,7 +11,7 @@ use std::{fs::File, io, os::unix::fs::FileExt as _, path::Path};
 use plimsoll_base::own_files;
 use ulid::Ulid;
 
-use super::{fault::OpenError, marker::sync_dir};
+use super::{marker::sync_dir, open_error::OpenError};
 use crate::{bytes, kv::StoreIdentity};
 
 /// Name of the file in the data directory.
@@ -67,14 +67,15 @@ impl CommitWitness {
 }
 
 fn encode(identity: StoreIdentity) -> Vec<u8> {
-    let mut slot = bytes::seal([&identity.id.to_bytes()[..], &identity.sequence.to_be_bytes()].concat());
+    let mut slot =
+        bytes::with_checksum([&identity.id.to_bytes()[..], &identity.sequence.to_be_bytes()].concat());
     slot.resize(SLOT_BYTES, 0);
     slot
 }
 
 fn decode(slot: &[u8], store: Ulid) -> Option<u64> {
     let filled = slot.get(..RECORD_BYTES)?;
-    bytes::open(filled).ok()?;
+    bytes::checked(filled).ok()?;
     let (id, rest) = filled.split_first_chunk()?;
     let (sequence, _crc) = rest.split_first_chunk()?;
     (Ulid::from_bytes(*id) == store).then_some(u64::from_be_bytes(*sequence))

@@ -8,14 +8,14 @@ use std::{
 };
 
 use super::{
+    commit_plan::plan_group,
     directory::Directory,
     engine::Engine,
     engine_error::EngineError,
-    fault::{FORMAT_VERSION, OpenError},
+    engine_state::EngineState,
     marker::{Marker, StoreStage},
+    open_error::{FORMAT_VERSION, OpenError},
     opening::refuse_by_forecast,
-    plan::plan_group,
-    shared::EngineState,
     small_files,
     snapshot::SharedSnapshot,
     witness::CommitWitness,

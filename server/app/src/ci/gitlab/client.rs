@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{
     BaseUrl, Settings,
-    pace::{Pace, PaceTerms, requested_wait},
+    request_rate::{Pace, PaceTerms, requested_wait},
 };
 use crate::runtime::{
     clock::Clock,

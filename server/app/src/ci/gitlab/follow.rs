@@ -25,13 +25,12 @@ use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    GitlabClient,
+    GitlabClient, answers,
     client::RequestFailure,
     job_hook::{EndedJob, GitlabJob},
-    read,
+    queued_hooks::QueuedHook,
     stored_hooks::StoredHook,
     trace,
-    waiting::QueuedHook,
     waiting_hooks::{self, WaitingHooks},
 };
 use crate::{
@@ -250,7 +249,7 @@ impl FollowerParts {
         }
         let asked = client.get(&format!("projects/{project}"), KeptPart::All(JOB_BYTES)).await;
         let named = match &asked {
-            Ok(answer) => read::web_host(&answer.body),
+            Ok(answer) => answers::web_host(&answer.body),
             Err(RequestFailure::Gone) => None,
             Err(failure) => return Err(*failure),
         };
@@ -294,7 +293,7 @@ impl FollowerParts {
         let (mut reason, mut name, mut pipeline) = (reported.reason.clone(), job.name.clone(), job.pipeline);
         if reason.is_empty() || name.is_empty() || pipeline.is_none() {
             let path = format!("projects/{project}/jobs/{}", job.id);
-            let fetched = read::parse_job(&client.get(&path, KeptPart::All(JOB_BYTES)).await?.body)?;
+            let fetched = answers::parse_job(&client.get(&path, KeptPart::All(JOB_BYTES)).await?.body)?;
             reason = if reason.is_empty() { fetched.failure_reason } else { reason };
             name = if name.is_empty() { fetched.name } else { name };
             pipeline = pipeline.or(fetched.pipeline);
@@ -378,7 +377,7 @@ async fn fetch_runs(
              &per_page=100&page={page}"
         );
         let answer = client.get(&path, KeptPart::All(PAGE_BYTES)).await?;
-        read::add_runs(&answer.body, name, &mut runs)?;
+        answers::add_runs(&answer.body, name, &mut runs)?;
         if !answer.has_more {
             break;
         }

@@ -2,7 +2,7 @@
 
 use plimsoll_core::domain::JobHook;
 
-use super::{read, stored_hooks, trace};
+use super::{answers, stored_hooks, trace};
 
 /// Reads the bytes as the record of a hook.
 pub(crate) fn kept(bytes: &[u8]) {
@@ -13,9 +13,9 @@ pub(crate) fn kept(bytes: &[u8]) {
 
 /// Reads the bytes as a job, as a list of runs, and as a log.
 pub(crate) fn read(bytes: &[u8]) {
-    let _job = read::parse_job(bytes).is_ok();
+    let _job = answers::parse_job(bytes).is_ok();
     let mut runs = Vec::new();
-    let _runs = read::add_runs(bytes, "build", &mut runs).is_ok();
+    let _runs = answers::add_runs(bytes, "build", &mut runs).is_ok();
     let log = trace::text(bytes, 4096);
     assert!(log.len() <= 4096 + 3, "no more of a log than is asked for");
     let _end = trace::end_of_build(&log);

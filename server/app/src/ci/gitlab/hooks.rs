@@ -17,8 +17,8 @@ use tokio_util::task::TaskTracker;
 use super::{
     EndedJob, Follower, GitlabClient, QUEUE,
     follow::FollowerParts,
+    queued_hooks::{HookClaim, KnownHooks, QueuedHook},
     stored_hooks::{self, StoredHook, hook_hashes},
-    waiting::{HookClaim, KnownHooks, QueuedHook},
 };
 use crate::{
     ingest::Ingest,

@@ -18,9 +18,9 @@ use serde_json::Value;
 
 use super::{
     GitlabClient,
+    answers::{parse_object, time, word_field},
     client::RequestFailure,
     job_hook::{is_path, key},
-    read::{parse_object, time, word_field},
 };
 use crate::runtime::outgoing::KeptPart;
 

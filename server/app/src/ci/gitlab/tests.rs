@@ -16,7 +16,7 @@ mod speaking;
 use plimsoll_core::domain::{AttemptId, Cause, Outcome, Reporter, Summary, test_summary};
 use plimsoll_store::{self as store, Store};
 
-use super::{client::RequestFailure, hooks::HookResult, pace::PaceTerms, *};
+use super::{client::RequestFailure, hooks::HookResult, request_rate::PaceTerms, *};
 use crate::{
     fake_http::FakeServer,
     ingest::{Worker, fixture},

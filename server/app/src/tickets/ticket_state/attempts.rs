@@ -133,7 +133,7 @@ impl TicketState {
 
     /// Takes a slot in the attempt's pool, if the attempt may have one; returns whether it does.
     fn take_slot(&mut self, attempt: &Attempt) -> bool {
-        let is_free = match attempt.unticketed_slot() {
+        let is_free = match attempt.slot_without_ticket() {
             None => false,
             Some(PoolSlot::Own) => true,
             Some(PoolSlot::OfJob(job)) => self.jobs_with_shared_slot.insert(job),
@@ -146,7 +146,7 @@ impl TicketState {
 
     /// Frees the slot that an attempt without a ticket had; returns which tickets get slots then.
     fn free_slot(&mut self, attempt: &Attempt, pool: &str, now: ClockReading) -> Vec<TicketChange> {
-        if let Some(PoolSlot::OfJob(job)) = attempt.unticketed_slot() {
+        if let Some(PoolSlot::OfJob(job)) = attempt.slot_without_ticket() {
             self.jobs_with_shared_slot.remove(&job);
         }
         self.tickets.vacate(pool, now)

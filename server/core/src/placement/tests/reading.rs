@@ -248,7 +248,7 @@ fn a_rule_reported_as_unreachable_never_matches() {
         for (package, stack, gib, arch) in asked {
             let key = Key { stack: stack.into(), ..key("team/heavy", arch, package) };
             let looked = pools.trace_rules(&RuleSubject::of(&key), &needs(gib, 1.0, 0), &|_| 0);
-            prop_assert!(looked.iter().all(|rule| !rule.takes || !dead.contains(&rule.line)), "{text}\n{looked:?}");
+            prop_assert!(looked.iter().all(|rule| !rule.decides || !dead.contains(&rule.line)), "{text}\n{looked:?}");
         }
     });
 }

@@ -1,7 +1,7 @@
 //! Evidence is a set: the verdict after several questions is the same in any order, and the same as that on one question with all of it.
 
 use super::*;
-use crate::retry::{join, reported, rules};
+use crate::retry::matching::log_rules;
 
 /// What one question may say.
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ enum Piece {
 /// A line of each rule. The runner's last word is left out: it is a fact of one whole log. So are lines that a frame of a traceback
 /// before them would make a quotation.
 fn lines() -> Vec<String> {
-    let rules = rules::built_in().unwrap();
+    let rules = log_rules::built_in().unwrap();
     let examples = rules.into_iter().flat_map(|rule| rule.matches);
     let is_reason_alone = |line: &String| {
         !line.starts_with(' ') && !line.contains('\n') && !line.starts_with("ERROR: Job failed")

@@ -1,7 +1,7 @@
 //! Why a rule decides, and files of rules that are looked at before a server reads them.
 
 use super::*;
-use crate::{domain::LogPlace, retry::rules};
+use crate::{domain::LogPlace, retry::matching::log_rules};
 
 const LOG: &str = "cc -c a.c\n\
                    curl: (28) Failed to connect to x port 443: Connection timed out\n\
@@ -27,7 +27,7 @@ fn an_explanation_lists_rules_lines_and_the_decision() {
 #[test]
 fn explanations_and_verdicts_agree_on_all_examples() {
     let rules = LogRules::built_in();
-    for line in rules::built_in().unwrap().iter().flat_map(|rule| &rule.matches) {
+    for line in log_rules::built_in().unwrap().iter().flat_map(|rule| &rule.matches) {
         let (explained, verdict) =
             (explain(line, &rules, &no_records), judged(&Evidence { exit: None, ..code(1, line) }));
         assert_eq!(explained.cause, verdict.cause, "{line}");

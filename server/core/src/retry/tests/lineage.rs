@@ -203,7 +203,7 @@ fn retries_of_five(logs: &[String], kills: Option<u64>) -> usize {
 
 #[test]
 fn log_evidence_allows_at_most_one_retry() {
-    let rules = rules::built_in().unwrap();
+    let rules = matching::log_rules::built_in().unwrap();
     let lines: Vec<String> = rules.iter().flat_map(|rule| rule.matches.clone()).collect();
     for kills in [None, Some(0)] {
         for line in &lines {

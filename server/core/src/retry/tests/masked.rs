@@ -1,7 +1,7 @@
 //! Masking secrets changes no class of a failure.
 
 use super::*;
-use crate::{mask, retry::rules};
+use crate::{mask, retry::matching::log_rules};
 
 /// What a log can have before and behind the line that says what went wrong.
 const SECRETS: [&str; 4] = [
@@ -13,7 +13,7 @@ const SECRETS: [&str; 4] = [
 
 #[test]
 fn masking_secrets_changes_no_classification() {
-    let rules = rules::built_in().unwrap();
+    let rules = log_rules::built_in().unwrap();
     let examples: Vec<String> =
         rules.into_iter().flat_map(|rule| rule.matches.into_iter().chain(rule.spares)).collect();
     assert!(examples.len() > 100);

@@ -137,7 +137,7 @@ fn the_log_showing_most_of_the_order_counts() {
 #[test]
 fn follow_up_messages_do_not_replace_the_cause() {
     let said_after = [FOLLOW[0], FOLLOW[3], FOLLOW[4], "FAILED tests/test_net.py::test_get - Exception"];
-    let rules = rules::built_in().unwrap();
+    let rules = matching::log_rules::built_in().unwrap();
     let own = rules.iter().filter(|rule| {
         // a scheduler shows the same state of what it cancels because another one failed
         // and what a tool only warns of is over once tests run

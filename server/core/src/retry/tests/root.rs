@@ -81,7 +81,7 @@ fn a_failed_test_beside_outside_trouble_is_named() {
 #[test]
 fn lines_of_strong_rules_survive_the_excerpt() {
     let noise = "building a part of it, and all is well so far\n".repeat(5_000);
-    let rules = rules::built_in().unwrap();
+    let rules = matching::log_rules::built_in().unwrap();
     let strong = rules.iter().filter(|rule| !rule.weak);
     let lost = strong.flat_map(|rule| &rule.matches).filter(|example| {
         let log = format!("building\n{example}\n{noise}");

@@ -82,7 +82,7 @@ fn a_tools_own_limit_is_not_the_builds() {
 
 #[test]
 fn degenerate_long_logs_give_no_cause() {
-    let prefixes = reader::tests::FAMILIES.concat();
+    let prefixes = log::line_wrappers::tests::FAMILIES.concat();
     let logs = [
         "x".repeat(8 << 20),
         "\0".repeat(1 << 20),

@@ -1,7 +1,7 @@
 //! The rules of the program as a vocabulary: each decides where it is alone, none hides another, and a summary explains nothing.
 
 use super::*;
-use crate::retry::rules;
+use crate::retry::matching::log_rules;
 
 /// The rule whose line decided: it is shown first.
 fn decided_by(verdict: &Verdict) -> &str {
@@ -16,7 +16,7 @@ fn cause_by_rule(verdict: &Verdict) -> Cause {
 
 #[test]
 fn every_rule_decides_on_its_own_examples() {
-    for rule in rules::built_in().unwrap() {
+    for rule in log_rules::built_in().unwrap() {
         let verdicts: Vec<Verdict> = rule.matches.iter().map(|line| judged(&code(1, line))).collect();
         let decides = verdicts.iter().any(|verdict| decided_by(verdict) == rule.id);
         assert!(
@@ -34,7 +34,7 @@ fn every_rule_decides_on_its_own_examples() {
 
 #[test]
 fn a_summary_alone_allows_one_retry() {
-    for rule in rules::built_in().unwrap().into_iter().filter(|rule| rule.cause == Cause::Unknown) {
+    for rule in log_rules::built_in().unwrap().into_iter().filter(|rule| rule.cause == Cause::Unknown) {
         assert!(rule.weak, "{}", rule.id);
         let alone = |line: &&String| decided_by(&judged(&code(2, line))) == rule.id;
         for line in rule.matches.iter().filter(alone) {
@@ -48,7 +48,7 @@ fn a_summary_alone_allows_one_retry() {
 
 #[test]
 fn a_summary_after_its_root_changes_nothing() {
-    let rules = rules::built_in().unwrap();
+    let rules = log_rules::built_in().unwrap();
     let summaries: Vec<String> = rules
         .iter()
         .filter(|rule| rule.cause == Cause::Unknown)

@@ -1,7 +1,7 @@
 //! What wraps a log changes no verdict: time stamps, steps, containers and branches in front of every line.
 
 use super::*;
-use crate::retry::{reader::tests::FAMILIES, rules};
+use crate::retry::{log::line_wrappers::tests::FAMILIES, matching::log_rules};
 
 fn class(log: &str) -> (Cause, Action) {
     let verdict = judged(&code(1, log));
@@ -9,7 +9,7 @@ fn class(log: &str) -> (Cause, Action) {
 }
 
 fn examples() -> Vec<String> {
-    rules::built_in()
+    log_rules::built_in()
         .unwrap()
         .into_iter()
         .flat_map(|rule| rule.matches.into_iter().chain(rule.spares))

@@ -10,7 +10,7 @@ use crate::stats::{
     counting::steps::{TimeStep, TimeSteps},
     counting::totals::StatsTotals,
     prices::Price,
-    shifts::variation::{BuildNeeds, PackageVariation},
+    shifts::package_variation::{BuildNeeds, PackageVariation},
 };
 use plimsoll_proto::limits;
 

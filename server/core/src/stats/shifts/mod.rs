@@ -2,11 +2,11 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `variation`, `mixed` | needs that vary, or that form several groups |
-//! | `need_shifts`, `regressions`, `level` | needs that have shifted |
+//! | `package_variation`, `need_groups` | needs that vary, or that form several groups |
+//! | `need_shifts`, `regressions`, `level_change` | needs that have shifted |
 
-pub(super) mod level;
-pub(super) mod mixed;
+pub(super) mod level_change;
+pub(super) mod need_groups;
 pub(super) mod need_shifts;
+pub(super) mod package_variation;
 pub(super) mod regressions;
-pub(super) mod variation;

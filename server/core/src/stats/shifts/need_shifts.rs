@@ -15,7 +15,7 @@ use crate::stats::{
     attempts::labels::{Label, MAX_NAMES},
     counting::row_filter::DimensionFilter,
     question::Filter,
-    shifts::mixed::{self, MixedNeed},
+    shifts::need_groups::{self, MixedNeed},
     shifts::regressions::{self, ProvenNeed, Regression, WINDOW_ATTEMPTS},
 };
 
@@ -162,7 +162,7 @@ fn check_series(rows: &RowsSnapshot, line: &[RowPosition]) -> Option<SeriesFindi
         let (_, sorted_rows) = newest.iter().find(|((brief, _), _)| brief.attempt == regression.attempt)?;
         PlacedFinding::new(regression, rows, sorted_rows)
     });
-    let mixed = mixed::mixed_need(&needs)
+    let mixed = need_groups::mixed_need(&needs)
         .and_then(|mixed| PlacedFinding::new(mixed, rows, newest.last().map(|(_, last)| *last)?));
     (regression.is_some() || mixed.is_some()).then_some(SeriesFindings { regression, mixed })
 }

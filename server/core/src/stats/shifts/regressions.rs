@@ -1,14 +1,14 @@
 //! Finds builds with a need that shifted: from which attempt on, by which factor, and what else changed then. Pure.
 //!
 //! It compares attempts that differ only in version, compiler and stack, because these may be the reason of a shift. The attempts of such
-//! builds are called a line; `level` checks at most the newest [`WINDOW_ATTEMPTS`] of each line.
+//! builds are called a line; `level_change` checks at most the newest [`WINDOW_ATTEMPTS`] of each line.
 
 use std::fmt::Write as _;
 
 use plimsoll_proto::v1::ChangeKind;
 
 use crate::domain::{AttemptBrief, AttemptId, Bytes, Key};
-use crate::stats::shifts::level::{self, LevelChange};
+use crate::stats::shifts::level_change::{self, LevelChange};
 
 /// Number of attempts that are checked in each line of builds, the newest ones.
 pub(in crate::stats) const WINDOW_ATTEMPTS: usize = 64;
@@ -48,7 +48,7 @@ pub(in crate::stats) type ProvenNeed<'a> = (&'a AttemptBrief, Bytes);
 /// The shift in a series of attempts, oldest first; `None` if there is none.
 pub(in crate::stats) fn regression(row: &[ProvenNeed<'_>]) -> Option<Regression> {
     let needs: Vec<f64> = row.iter().map(|(_, need)| need.as_f64().max(1.0).log2()).collect();
-    let LevelChange { kind, at, before, now } = level::last_change(&needs)?;
+    let LevelChange { kind, at, before, now } = level_change::last_change(&needs)?;
     let (first, _) = row.get(at)?;
     let (before, now) = (Bytes::from_f64(before.exp2()), Bytes::from_f64(now.exp2()));
     if now.saturating_sub(before).max(before.saturating_sub(now)) < MIN_SHIFT {

@@ -55,7 +55,7 @@ use replay::{KeyRange, Replay, ValueLocation};
 use survey::{LogHole, LogSurvey, read_segment};
 use walk::{WalkStep, walk};
 
-use super::{engine::IDENTITY, fault::OpenError};
+use super::{engine::IDENTITY, open_error::OpenError};
 use crate::{
     bounds::VERSION_BYTES,
     errors::KeyText,
