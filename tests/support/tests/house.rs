@@ -28,13 +28,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("causes", &["runtime"]),
     ("ci", &["ingest", "runtime", "sizing", "tickets", "verdicts"]),
     ("door", &["access", "ci", "fleet", "ingest", "pools", "runtime", "sizing", "tickets", "verdicts"]),
-    ("fleet", &["access", "ingest", "pools", "runtime", "sizing", "verdicts"]),
+    ("fleet", &["access", "causes", "ingest", "pools", "runtime", "sizing", "verdicts"]),
     ("fuzz", &["access", "ci", "door", "runtime"]),
     ("ingest", &["access", "causes", "pools", "runtime", "tickets"]),
     ("pools", &["runtime"]),
     ("sizing", &["access", "pools", "runtime"]),
     ("tickets", &["access", "pools", "runtime", "sizing"]),
-    ("verdicts", &["access", "ingest", "runtime"]),
+    ("verdicts", &["access", "causes", "ingest", "pools", "runtime"]),
 ];
 
 /// All crates with sources that a program is made of.
