@@ -250,3 +250,15 @@ fn eviction_below_the_request_keeps_the_size() {
     let unknown = evicted(607, None, None, "Evicted");
     assert_eq!(unknown.action, Action::AsIs, "what it had asked for is not known");
 }
+
+#[test]
+fn imported_memory_ends_outweigh_a_log() {
+    for cause in [Cause::Oom, Cause::Starved] {
+        let imported = Summary { source: MeasurementSource::default(), ..imported(cause, None) };
+        for log in ["", "curl: (6) Could not resolve host: example.org\n"] {
+            let asked = Evidence { exit: None, ..evidence(Some(imported.clone()), Exit::Code(1), log) };
+            let verdict = judged(&asked);
+            assert_eq!((verdict.cause, verdict.action), (cause, Action::Bigger), "{log:?}");
+        }
+    }
+}

@@ -149,3 +149,16 @@ fn a_rule_with_an_endless_alternation_is_refused() {
         assert!(!wrong.is_empty() && wrong.iter().all(|wrong| wrong.len() < 4 << 10), "{}", wrong.len());
     }
 }
+
+#[test]
+fn wide_coloured_and_sectioned_logs_are_read() {
+    let line = "a.c:1:2: error: no";
+    let wide: String = line.chars().flat_map(|c| [c, '\0']).collect();
+    let nested = format!(
+        "section_start:100:outer\r\x1b[0K\nsection_start:101:inner\r\x1b[0K\n{line}\n\
+         section_end:102:inner\r\x1b[0K\nsection_end:103:outer\r\x1b[0K\n"
+    );
+    for log in [wide, format!("\x1b[1m{line}\x1b[0m"), format!("50 %\r{line}\r"), nested] {
+        assert_eq!(judged(&code(1, &log)).cause, Cause::Deterministic, "{log:?}");
+    }
+}

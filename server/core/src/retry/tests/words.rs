@@ -155,3 +155,18 @@ fn the_runners_line_counts_only_at_the_end() {
         "counted to the end, and nothing killed"
     );
 }
+
+proptest! {
+    #[test]
+    fn no_mixture_of_words_grows_a_size(
+        at in prop::collection::vec(0..IN_PASSING.len(), 0..6),
+        code in 1..256_i32,
+        kills in prop::sample::select(vec![None, Some(0)]),
+    ) {
+        let log: Vec<&str> = at.into_iter().filter_map(|at| IN_PASSING.get(at).copied()).collect();
+        let verdict = judged(&evidence(Some(failed(kills)), Exit::Code(code), &log.join("\n")));
+        if let Some(next) = verdict.next {
+            prop_assert!(next.memory_limit.value <= 280 * MIB && next.memory_request.value <= 200 * MIB);
+        }
+    }
+}
