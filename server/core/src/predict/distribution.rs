@@ -33,14 +33,6 @@ const LONGEST_TAIL: f64 = 0.6;
 /// Grid steps reserved above the largest value for its tail: five times the longest mean.
 const SPARE_STEPS: usize = 96;
 
-/// The operator's defaults, for the weight that no attempt takes: two values, such as request and limit.
-#[derive(Debug, Clone, Copy)]
-struct DefaultValues {
-    values: [f64; 2],
-    /// Share of the two values in the total weight.
-    share: f64,
-}
-
 /// Content of one grid step: its share of the attempts, and its share of the attempts weighted by their hours.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Bin {
@@ -80,73 +72,65 @@ pub(super) struct CoveredSize {
     pub(super) share: f64,
 }
 
+/// The finite points of the attempts.
+fn points(
+    similar: &SimilarAttempts<'_>,
+    point: impl Fn(&WeightedAttempt<'_>) -> (f64, f64),
+) -> Vec<WeightedValue> {
+    let mut points = Vec::with_capacity(similar.attempts.len() + 2);
+    points.extend(similar.attempts.iter().filter_map(|used| {
+        let (log, weight) = point(used);
+        let (hours, censored) = (f64::from(used.observation.hours), used.observation.censored);
+        log.is_finite().then_some(WeightedValue { rung: used.rung, log, weight, hours, censored })
+    }));
+    points
+}
+
 impl Distribution {
     /// Distribution of the `point` of each attempt: a logarithm to base 2 (non-finite ones are skipped), and its weight. The weight that no
-    /// rung takes goes to `defaults`.
-    pub(super) fn blend(
+    /// rung takes goes to `defaults`; without them it is expected above the observed values.
+    pub(super) fn expected(
         similar: &SimilarAttempts<'_>,
         point: impl Fn(&WeightedAttempt<'_>) -> (f64, f64),
-        defaults: [f64; 2],
+        defaults: Option<[f64; 2]>,
     ) -> Self {
-        Self::mix_values(
-            similar,
-            point,
-            DefaultValues { values: defaults, share: similar.default_share },
-            0.0,
-        )
+        let points = points(similar, point);
+        let unseen = if defaults.is_some() { 0.0 } else { similar.unknown_share };
+        let deviation = Deviation::of(similar, &points);
+        let within_groups = Deviation::within_groups(similar, &points);
+        Self { deviation, within_groups, unseen, ..Self::with_defaults(similar, points, defaults) }
     }
 
-    /// Like [`Self::blend`] without a default: the weight that no rung takes is expected above the observed values.
-    pub(super) fn of_package(
+    /// Like [`Self::expected`], for its quantiles alone: without what [`Self::smoothed`] needs, which takes longer than all else.
+    pub(super) fn observed(
         similar: &SimilarAttempts<'_>,
         point: impl Fn(&WeightedAttempt<'_>) -> (f64, f64),
+        defaults: Option<[f64; 2]>,
     ) -> Self {
-        Self::mix_values(
-            similar,
-            point,
-            DefaultValues { values: [1.0; 2], share: 0.0 },
-            similar.unknown_share,
-        )
+        Self::with_defaults(similar, points(similar, point), defaults)
     }
 
-    fn mix_values(
+    fn with_defaults(
         similar: &SimilarAttempts<'_>,
-        point: impl Fn(&WeightedAttempt<'_>) -> (f64, f64),
-        defaults: DefaultValues,
-        unseen: f64,
+        mut points: Vec<WeightedValue>,
+        defaults: Option<[f64; 2]>,
     ) -> Self {
-        let mut points = Vec::with_capacity(similar.attempts.len() + 2);
-        for used in &similar.attempts {
-            let (log, weight) = point(used);
-            if log.is_finite() {
-                let censored = used.observation.censored;
-                points.push(WeightedValue {
-                    rung: used.rung,
-                    log,
-                    weight,
-                    hours: f64::from(used.observation.hours),
-                    censored,
-                });
-            }
-        }
         let attempts = u32::try_from(points.len()).unwrap_or(u32::MAX);
         let (weight, hours) = points.iter().fold((0.0, 0.0), |(weight, hours), point| {
             (weight + point.weight, hours + point.weight * point.hours)
         });
         let hours = if weight > 0.0 { hours / weight } else { 1.0 };
-        let deviation = Deviation::of(similar, &points);
-        let within_groups = Deviation::within_groups(similar, &points);
-        let weight = defaults.share.max(f64::MIN_POSITIVE) / 2.0;
-        for default in defaults.values.into_iter().filter(|_| defaults.share > 0.0 || attempts == 0) {
-            points.push(WeightedValue {
+        let share = if defaults.is_some() { similar.default_share } else { 0.0 };
+        if share > 0.0 || attempts == 0 {
+            points.extend(defaults.unwrap_or([1.0; 2]).map(|default| WeightedValue {
                 rung: Rung::Default,
                 log: default.max(1.0).log2(),
-                weight,
+                weight: share.max(f64::MIN_POSITIVE) / 2.0,
                 hours,
                 censored: false,
-            });
+            }));
         }
-        Self { deviation, within_groups, unseen, attempts, ..Self::of(&points) }
+        Self { attempts, ..Self::of(&points) }
     }
 
     fn of(points: &[WeightedValue]) -> Self {

@@ -48,23 +48,15 @@ pub(super) struct MemorySizes {
 
 /// Distribution of the memory that the next attempt needs.
 pub(super) fn expected_needs(similar: &SimilarAttempts<'_>, settings: &Settings) -> Distribution {
-    expected_values(similar, settings, |used| (used.need, used.weight))
+    Distribution::expected(similar, |used| (used.need, used.weight), defaults(similar, settings))
 }
 
-/// The distribution of the next attempt's value. `point` gives the value of each known attempt, as a logarithm to base 2, and its weight;
-/// non-finite values are skipped.
-fn expected_values(
-    similar: &SimilarAttempts<'_>,
-    settings: &Settings,
-    point: impl Fn(&WeightedAttempt<'_>) -> (f64, f64),
-) -> Distribution {
-    if similar.knows_package() && !settings.preset {
-        // the package's own attempts are enough: needs of other packages and the default add nothing
-        return Distribution::of_package(similar, point);
-    }
+/// The sizes that get the weight that no attempt takes. `None` if the package's own attempts are enough: then needs of other packages and
+/// the default add nothing.
+fn defaults(similar: &SimilarAttempts<'_>, settings: &Settings) -> Option<[f64; 2]> {
     // the configured limit includes the margin already, the distribution is of needs without it
-    let defaults = [settings.memory_request.as_f64(), settings.memory_limit.as_f64() / PAGES_FACTOR];
-    Distribution::blend(similar, point, defaults)
+    let sizes = [settings.memory_request.as_f64(), settings.memory_limit.as_f64() / PAGES_FACTOR];
+    (settings.preset || !similar.knows_package()).then_some(sizes)
 }
 
 /// Width of the middle 80 % of the needs, relative to the median. Computed from uncensored attempts alone, because a failure must not raise
@@ -73,10 +65,11 @@ fn relative_width(similar: &SimilarAttempts<'_>, settings: &Settings) -> f64 {
     let fitted = similar.attempts.iter().filter(|used| !used.observation.censored);
     let weight_of = known::weight_of(&similar.pooled_shares, &fitted);
     odd::width_despite_highest(fitted.map(|used| used.need), |up_to| {
-        let of = expected_values(similar, settings, |used| {
+        let counted = |used: &WeightedAttempt<'_>| {
             let is_counted = !used.observation.censored && used.need <= up_to;
             (if is_counted { used.need } else { f64::NAN }, weight_of(used))
-        });
+        };
+        let of = Distribution::observed(similar, counted, defaults(similar, settings));
         (of.quantile(0.9).value - of.quantile(0.1).value) / of.quantile(0.5).value.max(1.0)
     })
 }
