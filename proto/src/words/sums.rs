@@ -2,7 +2,7 @@
 //! report.
 
 use crate::{
-    figures::{self, NOT_KNOWN, amount, count, counted, counted_as, float},
+    figures::{self, NOT_KNOWN, amount, count, counted, float},
     v1::{
         Calibration, Cause, CauseCount, ChangeKind, FailureGroup, Group, Regression, StatsTotals,
         WouldHaveBeen,
@@ -157,18 +157,10 @@ pub fn cpu_time(totals: &StatsTotals) -> Option<f64> {
     (totals.cpu_not_measured < totals.attempts).then_some(totals.cpu_core_hours)
 }
 
-/// Words for the CPU time, with the wall time of the same builds: `12 core·h over 6 h of builds`, `not known`.
-pub fn cpu_time_words(totals: &StatsTotals) -> String {
-    match cpu_time(totals) {
-        None => NOT_KNOWN.to_owned(),
-        Some(time) => format!("{}{}", figures::core_hours(time), cpu_over_words(totals)),
-    }
-}
-
-/// The second part of [`cpu_time_words`], about the wall time; empty without CPU time.
-pub fn cpu_over_words(totals: &StatsTotals) -> String {
+/// The wall time of the builds whose CPU time is known: `6 h of builds`.
+pub fn cpu_builds(totals: &StatsTotals) -> Option<String> {
     let hours = totals.cpu_wall_hours;
-    if hours > 0.0 { format!(" over {} h of builds", amount(hours)) } else { String::new() }
+    (hours > 0.0).then(|| format!("{} h of builds", amount(hours)))
 }
 
 /// Mean wall time of an attempt, milliseconds.
@@ -261,35 +253,10 @@ pub fn moved_over_words(moved: &Regression) -> String {
     }
 }
 
-/// Words for how many attempts failed for memory.
-pub fn memory_failures(failed: u64) -> String {
-    counted_as(failed, "failure for memory", "failures for memory")
-}
-
 /// Words for how many attempts would have failed for memory with the predicted sizes; `at least 3` if that is not known for some attempts.
 pub fn would_fail_words(would: &WouldHaveBeen) -> String {
     let least = if would.not_known > 0 { "at least " } else { "" };
     format!("{least}{}", count(would.would_fail))
-}
-
-/// Words for failures with predicted sizes: `3 instead of 30 failures for memory`, and for how many attempts that is not known, because
-/// memory stopped them below the predicted limit.
-pub fn memory_failures_with_predictions(would: &WouldHaveBeen) -> String {
-    let text = format!("{} instead of {}", would_fail_words(would), memory_failures(would.failed));
-    match would.not_known {
-        0 => text,
-        not_known => {
-            format!("{text} ({} of them not known: stopped below the predicted limit)", count(not_known))
-        }
-    }
-}
-
-/// Formats a part of the requested amount with its share: `12.3 GiB·h (45 %)`.
-pub fn with_share(part: f64, share: Option<f64>) -> String {
-    match share {
-        Some(share) => format!("{} ({})", amount(part), figures::percent(share)),
-        None => amount(part),
-    }
 }
 
 fn ratio(part: f64, whole: f64) -> Option<f64> {

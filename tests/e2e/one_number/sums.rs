@@ -139,7 +139,7 @@ fn shown(site: &Numbers, totals: &StatsTotals) {
     let shared = [
         sums::highest_need_words(totals),
         sums::need_over_ask_words(totals),
-        sums::cpu_time_words(totals),
+        format!("{} over {}", figures::core_hours(totals.cpu_core_hours), sums::cpu_builds(totals).unwrap()),
         figures::gib_hours(totals.memory_asked_gib_hours),
         used,
     ];

@@ -22,7 +22,7 @@ pub fn table(answer: &RecommendResponse) -> FactTable {
         cells
     };
     let rows = all.iter().map(row).collect();
-    FactTable { columns, rows }
+    FactTable { columns, rows, note: "" }
 }
 
 fn cells(
@@ -45,8 +45,8 @@ fn cells(
         Some(("new request", new(request))),
         Some(("limit", size(limit.today))),
         Some(("new limit", new(limit))),
-        Some(("saved GiB·h", known(saved(row, row.saved_gib_hours)))),
-        has_prices.then(|| ("saved money", known(saved(row, row.saved_money)))),
+        Some(("saved a month", known(saved(row, figures::gib_hours(row.saved_gib_hours))))),
+        has_prices.then(|| ("money a month", known(saved(row, figures::amount(row.saved_money))))),
         Some(("attempts", Number(figures::count(row.attempts)))),
         Some(("how sure", Marked(reason.map_or_else(sure, str::to_owned)))),
     ];
