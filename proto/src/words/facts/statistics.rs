@@ -34,7 +34,7 @@ const FACTS: &[Fact<GetStatsResponse>] = &[
     fact(Line::Retries, "retries avoided", "; {} not made because a verdict said no", Words(avoided)),
     fact(Line::Time, "time of builds", "{} h of builds", Words(|of| Some(amount(all(of).wall_hours)))),
     card(always_named(fact(Line::Cpu, "CPU used", "{}", Words(|of| sums::cpu_time(&all(of)).map(core_hours))))),
-    fact(Line::Cpu, "time of these builds", " over {}", Words(|of| sums::cpu_time(&all(of)).and_then(|_| sums::cpu_builds(&all(of))))),
+    fact(Line::Cpu, "time of these builds", " over {}", Words(|of| Some(all(of).cpu_wall_hours).filter(|hours| *hours > 0.0).map(|hours| format!("{} h of builds", amount(hours))))),
     fact(Line::Cpu, "CPU put to use", "; put to use {}", Words(|of| used(all(of).cpu_used_of_asked_core_hours, core_hours, sums::cpu_used_share(&all(of))))),
     fact(Line::Cpu, "CPU asked for", " of {} asked", Words(|of| sums::cpu_asked(&all(of)).map(core_hours))),
     fact(Line::Cpu, "CPU wasted", "; wasted {}", Words(|of| Some(priced(of, core_hours(sums::cpu_wasted_hours(&all(of))?), all(of).cpu_wasted_money)))),
@@ -49,17 +49,17 @@ const FACTS: &[Fact<GetStatsResponse>] = &[
     fact(Line::Notes, "left out", "{}", Words(|of| sums::left_out_words(&all(of)))),
     fact(Line::Money, "money asked for", "of {}", Words(|of| money(of, all(of).asked_money))),
     fact(Line::Money, "money wasted", ", {} wasted", Words(|of| Some(format!("{} ({})", money(of, all(of).wasted_money)?, share(all(of).wasted_money, all(of).asked_money))))),
-    card(fact(Line::Predicted, "stayed within the predicted limit", "{}", Words(|of| held(of).map(|held| sums::within_limit(&held))))),
+    card(fact(Line::Predicted, "stayed within the predicted limit", "{}", Words(|of| held(of).map(|held| rate(held.within_limit, held.attempts))))),
     fact(Line::Predicted, "predicted attempts", " of {} stayed within the limit", Words(|of| held(of).map(|held| counted(held.attempts, "attempt")))),
-    fact(Line::Predicted, "limit against need", "; limit and need differ by a factor of {} on average", Words(|of| sums::limit_factor(&held(of)?).map(amount))),
-    card(fact(Line::Predicted, "stayed within the predicted request", "; {} within the request", Words(|of| held(of).map(|held| sums::within_request(&held))))),
+    fact(Line::Predicted, "limit against need", "; limit and need differ by a factor of {} on average", Words(|of| held(of).filter(|held| held.error_log2_mean > 0.0).map(|held| amount(held.error_log2_mean.exp2())))),
+    card(fact(Line::Predicted, "stayed within the predicted request", "; {} within the request", Words(|of| held(of).map(|held| rate(held.within_request, held.request_attempts))))),
     card(fact(Line::Predicted, "ended within the predicted time", "; {}", Words(|of| timed(of).map(|held| rate(held.within_wall_p95, held.timed))))),
     fact(Line::Predicted, "attempts with a time", " of {} that succeeded within the time for 95 %", Words(|of| timed(of).map(|held| count(held.timed)))),
     card(fact(Line::WouldBe, "asked with predicted sizes", "{} asked", Words(|of| would(of).map(|would| gib_hours(would.predicted_gib_hours))))),
     fact(Line::WouldBe, "asked for", " instead of {}", Words(|of| would(of).map(|would| gib_hours(would.asked_gib_hours)))),
     fact(Line::WouldBe, "attempts with a prediction", ", over {}", Words(|of| would(of).map(|would| counted(would.attempts, "attempt")))),
     card(fact(Line::WouldBe, "change of what is asked for", "; {}", Words(|of| would(of).map(|would| change(of, &would))))),
-    card(fact(Line::WouldBe, "would fail for memory", "; {} would fail for memory", Words(|of| would(of).map(|would| sums::would_fail_words(&would))))),
+    card(fact(Line::WouldBe, "would fail for memory", "; {} would fail for memory", Words(|of| would(of).map(would_fail)))),
     fact(Line::WouldBe, "failed for memory", ", {} did", Words(|of| would(of).map(|would| count(would.failed)))),
     fact(Line::WouldBe, "not known", " ({} of them not known: stopped below the predicted limit)", Count(|of| above_zero(Some(would(of)?.not_known)))),
 ];
@@ -112,6 +112,12 @@ fn money(of: &GetStatsResponse, money: f64) -> Option<String> {
 /// The text with what it costs, if there are prices.
 fn priced(of: &GetStatsResponse, text: String, cost: f64) -> String {
     money(of, cost).map_or(text.clone(), |cost| format!("{text}, {cost}"))
+}
+
+/// `at least 3` if that is not known for some attempts.
+fn would_fail(would: WouldHaveBeen) -> String {
+    let least = if would.not_known > 0 { "at least " } else { "" };
+    format!("{least}{}", count(would.would_fail))
 }
 
 /// How much less or more predicted sizes ask for. The prices of pools count, so the money may be more although the memory is less.

@@ -106,18 +106,6 @@ fn lower_bounds_in_sums_are_marked() {
 }
 
 #[test]
-fn a_request_disproved_by_oom_counts_as_missed() {
-    let held = Calibration {
-        attempts: 3,
-        within_limit: 3,
-        within_request: 3,
-        request_attempts: 4,
-        ..Calibration::default()
-    };
-    assert_eq!([within_limit(&held), within_request(&held)], ["100.0 %", "75.0 %"]);
-}
-
-#[test]
 fn a_drift_has_no_attempts_before_it() {
     let moved = |kind: ChangeKind, attempts_before, attempts_since| {
         moved_over_words(&Regression {
