@@ -25,7 +25,7 @@ pub mod words;
 
 pub use wire_enum::WireEnum;
 pub use words::{
-    evidence, facts, figures, json, measured, reasons, recommendations, series, shown, sums, tables, times,
+    cells, evidence, facts, figures, json, measured, reasons, recommendations, series, shown, sums, tables, times,
     verdict, wrap,
 };
 

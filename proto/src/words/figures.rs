@@ -149,22 +149,6 @@ pub fn gib_hours(gib_hours: f64) -> String {
     format!("{} GiB·h", amount(gib_hours))
 }
 
-/// The factor that converts amounts in GiB·h to the unit in which [`gib_hours`] writes `whole`.
-pub fn gib_hours_scale(whole: f64) -> f64 {
-    if gib_hours(whole).ends_with(" MiB·h") { 1024.0 } else { 1.0 }
-}
-
-/// Formats two amounts of memory multiplied by time, a new one and the old one: `40 instead of 100 GiB·h`. The unit is written once if both
-/// have the same.
-pub fn gib_hours_instead(now: f64, before: f64) -> String {
-    let (now, before) = (gib_hours(now), gib_hours(before));
-    let amount = match (now.split_once(' '), before.split_once(' ')) {
-        (Some((amount, unit)), Some((_, other))) if unit == other => amount,
-        _ => &now,
-    };
-    format!("{amount} instead of {before}")
-}
-
 /// Formats CPU multiplied by time: `12 core·h`.
 pub fn core_hours(core_hours: f64) -> String {
     format!("{} core·h", amount(core_hours))

@@ -7,12 +7,13 @@
 //! | `facts` | the facts of one attempt, each declared once: what lists and sentences show |
 //! | `measured`, `series` | the numbers of one attempt |
 //! | `sums` | the numbers of many attempts together |
-//! | `tables` | findings as tables |
+//! | `tables` | attempts, groups and findings as tables |
 //! | `reasons`, `evidence`, `verdict` | the reasons for a size, the evidence for a verdict, the first line of a verdict |
 //! | `recommendations` | what jobs should request: table, CSV, patches |
 //! | `json` | messages as JSON |
-//! | `shown`, `wrap` | makes text from callers safe to show, and wraps lines to a width |
+//! | `shown`, `cells`, `wrap` | makes text from callers safe to show, measures and cuts it, and wraps lines to a width |
 
+pub mod cells;
 pub mod evidence;
 pub mod facts;
 pub mod figures;

@@ -5,16 +5,16 @@
 //! All sentences are listed in `reasons/sentences.txt` for reading; a test compares the list.
 
 mod bound;
+#[cfg(test)]
 mod examples;
 
 pub use bound::SizeBound;
-pub use examples::{examples, prediction_of};
 
 use std::fmt::Write as _;
 
 use crate::{
     figures, measured,
-    v1::{LowerBound, NeedGroup, NeedGroups, Outlook, Prediction, Quantity, Rung},
+    v1::{LowerBound, NeedGroup, NeedGroups, Prediction, Quantity, Rung},
 };
 use plimsoll_base::{named_enum, quantity};
 
@@ -80,64 +80,73 @@ pub fn grouped_attempts(groups: &NeedGroups) -> String {
     format!("the {} that were compared", figures::counted(attempts, "attempt"))
 }
 
-/// A number of a prediction with its reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExplainedSize {
-    /// Which number of the prediction this is.
-    pub kind: SizeKind,
-    /// The number, in the unit of its kind.
-    pub value: u64,
-    /// The reason, without the part that all numbers have in common; may be empty.
-    pub why: String,
-}
-
-/// All numbers of a prediction with their reasons; the part that they have in common is separate.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ExplainedPrediction {
-    /// The numbers that the prediction has, in the order in which they are shown.
-    pub sizes: Vec<ExplainedSize>,
-    /// The attempts that most numbers are based on, or the one reason of all numbers; empty if no two are based on the same attempts.
-    pub based_on: String,
-}
-
-/// Explains the numbers of a prediction. Callers clean the texts before they show them on a terminal, as those of [`sentence`].
-pub fn explained(prediction: &Prediction) -> ExplainedPrediction {
+/// A prediction as rows for people, each a name, a value and the reason for it; the reason may be empty. A row without a name is a note. The
+/// terminal, the page and the report at the end of a job show these rows. They may contain names of pools and texts of other releases, so callers clean them before they
+/// show them on a terminal.
+pub fn rows(prediction: &Prediction) -> Vec<(&'static str, String, String)> {
     let numbers = SizeKind::ALL.into_iter().filter_map(|kind| Some((kind, kind.of(prediction)?)));
     let numbers: Vec<_> =
         numbers.map(|(kind, quantity)| (kind, quantity, reason_in(prediction, kind, quantity))).collect();
+    let based_on = based_on(&numbers);
+    let size = |(kind, quantity, reason): (SizeKind, &Quantity, Reason)| {
+        let is_shared = based_on.as_deref() == Some(reason.why.as_str()) && reason.source.is_empty();
+        let why = match based_on.as_deref() {
+            Some(source) if reason.source == source => reason.why,
+            _ if is_shared => String::new(),
+            _ => reason.sentence(),
+        };
+        (kind.as_str(), kind.shown(quantity.value), why)
+    };
+    let attempts = || figures::counted(prediction.attempts.into(), "attempt");
+    let pool = if prediction.pool.is_empty() { "none" } else { &prediction.pool };
+    let clamped = if prediction.clamped { "lowered to what it takes: " } else { "" };
+    let pool = ("pool", pool.to_owned(), format!("{clamped}{}", prediction.pool_reason));
+    let shadow = "shadow mode: these sizes are not put into force; the build keeps what it has";
+    let notes = [
+        Some(other_reasons(&prediction.reason)),
+        more_jobs_than_cores_note(prediction),
+        prediction.shadow.then(|| shadow.to_owned()),
+    ];
+    let notes = notes.into_iter().flatten().filter(|note| !note.is_empty());
+    let sizes: Vec<_> = numbers.into_iter().map(size).collect();
+    let basis = [
+        ("based on", based_on.unwrap_or_else(attempts), String::new()),
+        ("confidence", confidence(prediction), String::new()),
+    ];
+    let pool = (!prediction.pool_reason.is_empty()).then_some(pool);
+    let rows = sizes.into_iter().chain(pool).chain(basis);
+    rows.chain(notes.map(|note| ("", note, String::new()))).collect()
+}
+
+/// The attempts that most numbers are based on, or the one reason of all numbers; `None` if no two are based on the same attempts.
+fn based_on(numbers: &[(SizeKind, &Quantity, Reason)]) -> Option<String> {
     // if nothing is known about the key, all numbers are the default, for the same reason
-    if let [(_, _, first), others @ ..] = numbers.as_slice()
-        && first.source.is_empty()
+    if let [(_, _, first), others @ ..] = numbers
         && !others.is_empty()
+        && first.source.is_empty()
+        && !first.why.is_empty()
         && others.iter().all(|(_, _, reason)| reason.source.is_empty() && reason.why == first.why)
     {
-        let bare = |(kind, quantity, _): &(SizeKind, &Quantity, Reason)| ExplainedSize {
-            kind: *kind,
-            value: quantity.value,
-            why: String::new(),
-        };
-        return ExplainedPrediction {
-            sizes: numbers.iter().map(bare).collect(),
-            based_on: first.why.clone(),
-        };
+        return Some(first.why.clone());
     }
     let shared = |source: &str| numbers.iter().filter(|(_, _, reason)| reason.source == source).count();
     let all = numbers.iter().map(|(_, _, reason)| reason.source.as_str()).filter(|source| !source.is_empty());
-    let based_on = all
-        .max_by_key(|source| shared(source))
-        .filter(|source| shared(source) > 1)
-        .unwrap_or_default()
-        .to_owned();
-    let explain = |(kind, quantity, reason): (SizeKind, &Quantity, Reason)| {
-        let is_named = !based_on.is_empty() && reason.source == based_on;
-        ExplainedSize {
-            kind,
-            value: quantity.value,
-            why: if is_named { reason.why } else { reason.sentence() },
-        }
-    };
-    let sizes = numbers.into_iter().map(explain).collect();
-    ExplainedPrediction { sizes, based_on }
+    all.max_by_key(|source| shared(source)).filter(|source| shared(source) > 1).map(str::to_owned)
+}
+
+/// The confidence, and why it is not higher: `41 %: only 1 attempt is known`.
+fn confidence(prediction: &Prediction) -> String {
+    let sure = figures::percent(prediction.confidence);
+    match prediction.unsure_because.as_str() {
+        "" => sure,
+        why => format!("{sure}: {why}"),
+    }
+}
+
+/// The part of an explanation that the rows of sizes do not show.
+fn other_reasons(reason: &str) -> String {
+    let is_named = |clause: &&str| SizeKind::ALL.iter().any(|kind| clause.starts_with(kind.as_str()));
+    reason.split("; ").filter(|clause| !is_named(clause)).collect::<Vec<_>>().join("; ")
 }
 
 /// Words for what a lower bound proves: `more than 250 MiB: 1 attempt was killed there; try at least 375 MiB`.
@@ -150,18 +159,9 @@ pub fn lower_bound(bound: &LowerBound) -> String {
     format!("more than {above}: {killed}; try at least {least}")
 }
 
-/// Words for the confidence of a prediction, and why it is not higher: `41 %: only 1 attempt is known`.
-pub fn confidence(prediction: &Prediction) -> String {
-    let sure = figures::percent(prediction.confidence);
-    match prediction.unsure_because.as_str() {
-        "" => sure,
-        why => format!("{sure}: {why}"),
-    }
-}
-
 /// A sentence, without its full stop, that says why there are far more build jobs than requested cores. `None` if there are not, or if
 /// something other than earlier builds decided one of the two numbers.
-pub fn more_jobs_than_cores_note(prediction: &Prediction) -> Option<String> {
+fn more_jobs_than_cores_note(prediction: &Prediction) -> Option<String> {
     let of = |kind: SizeKind| {
         let quantity = kind.of(prediction).filter(|quantity| quantity.value > 0)?;
         Some((quantity.value, quantity.basis.as_ref()?))
@@ -185,17 +185,6 @@ fn lower_bound_reason(kind: SizeKind, quantity: &Quantity, prediction: &Predicti
     let basis = quantity.basis.as_ref().filter(|_| is_memory)?;
     let bound = prediction.lower_bound.as_ref().filter(|_| SizeBound::of(basis) == SizeBound::Default)?;
     Some(Reason { why: format!("the default; {}", lower_bound(bound)), source: String::new() })
-}
-
-/// One sentence, without its full stop, that says why a number is as it is, and which attempts show it; empty if there is nothing to say.
-/// It may contain names of pools and texts of other releases, so callers clean it before they show it on a terminal.
-pub fn sentence(kind: SizeKind, quantity: &Quantity) -> String {
-    reason_of_quantity(kind, quantity).sentence()
-}
-
-/// Like [`sentence`], but also with what the rest of the prediction proves about the number.
-pub fn sentence_in(prediction: &Prediction, kind: SizeKind, quantity: &Quantity) -> String {
-    reason_in(prediction, kind, quantity).sentence()
 }
 
 fn reason_in(prediction: &Prediction, kind: SizeKind, quantity: &Quantity) -> Reason {
@@ -347,11 +336,6 @@ fn step_above_failed(kind: SizeKind, value: u64, margin: f64, bound: &SizeBound)
 /// computed from, which has no numbers and directories.
 pub fn failure_line<'l>(first: &'l str, fingerprint: &'l str) -> &'l str {
     if first.is_empty() { fingerprint } else { first }
-}
-
-/// The position of the line of [`failure_line`] in the log, as `line 12 of the log`; `None` if it is not known.
-pub fn failure_place(outlook: &Outlook) -> Option<String> {
-    line_place(outlook.failure_line_number, outlook.failure_line_from_end)
 }
 
 /// Words for a position in a log, counted from 1; `None` for 0.

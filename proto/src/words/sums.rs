@@ -2,11 +2,8 @@
 //! report.
 
 use crate::{
-    figures::{self, NOT_KNOWN, amount, count, counted, counted_as, float},
-    v1::{
-        Calibration, Cause, CauseCount, ChangeKind, FailureGroup, Group, Regression, StatsTotals,
-        WouldHaveBeen,
-    },
+    figures::{self, NOT_KNOWN, count, counted, float},
+    v1::{Cause, CauseCount, ChangeKind, FailureGroup, Group, Regression, StatsTotals},
 };
 
 /// Name of the group that combines all groups that the server does not list.
@@ -68,20 +65,14 @@ pub fn memory_wasted_share(totals: &StatsTotals) -> Option<f64> {
     memory_asked(totals).map(|asked| totals.memory_wasted_gib_hours / asked)
 }
 
-/// Whether no attempt is known to have succeeded: then everything that the attempts reserved counts as wasted.
-pub fn is_nothing_built(totals: &StatsTotals) -> bool {
-    let StatsTotals { attempts, failed, lost, ended, canceled, .. } = totals;
-    *attempts > 0 && failed + lost + ended + canceled >= *attempts
-}
-
 /// Words for [`memory_wasted_share`]: `40 % of what was asked for`. If no attempt succeeded, no share is named: everything counts as wasted, so
 /// what a build really wastes is not known.
 pub fn memory_wasted_words(totals: &StatsTotals) -> String {
+    let StatsTotals { attempts, failed, lost, ended, canceled, .. } = *totals;
+    let is_nothing_built = attempts > 0 && failed + lost + ended + canceled >= attempts;
     match memory_wasted_share(totals) {
         None => NOTHING_ASKED_AND_MEASURED.to_owned(),
-        Some(_) if is_nothing_built(totals) => {
-            "all that failed attempts asked for: none succeeded".to_owned()
-        }
+        Some(_) if is_nothing_built => "all that failed attempts asked for: none succeeded".to_owned(),
         Some(share) => format!("{} of what was asked for", figures::percent(share)),
     }
 }
@@ -157,20 +148,6 @@ pub fn cpu_time(totals: &StatsTotals) -> Option<f64> {
     (totals.cpu_not_measured < totals.attempts).then_some(totals.cpu_core_hours)
 }
 
-/// Words for the CPU time, with the wall time of the same builds: `12 core·h over 6 h of builds`, `not known`.
-pub fn cpu_time_words(totals: &StatsTotals) -> String {
-    match cpu_time(totals) {
-        None => NOT_KNOWN.to_owned(),
-        Some(time) => format!("{}{}", figures::core_hours(time), cpu_over_words(totals)),
-    }
-}
-
-/// The second part of [`cpu_time_words`], about the wall time; empty without CPU time.
-pub fn cpu_over_words(totals: &StatsTotals) -> String {
-    let hours = totals.cpu_wall_hours;
-    if hours > 0.0 { format!(" over {} h of builds", amount(hours)) } else { String::new() }
-}
-
 /// Mean wall time of an attempt, milliseconds.
 pub fn mean_wall_ms(totals: &StatsTotals) -> Option<f64> {
     ratio(totals.wall_hours * 3_600_000.0, float(totals.attempts))
@@ -227,21 +204,6 @@ pub fn unknown_fields(totals: &StatsTotals) -> Vec<&'static str> {
     fields.into_iter().filter(|(_, is_missing)| *is_missing).map(|(name, _)| name).collect()
 }
 
-/// Share of the needs that were at most the predicted limit: `97.1 %`.
-pub fn within_limit(held: &Calibration) -> String {
-    figures::rate(held.within_limit, held.attempts)
-}
-
-/// Share of the needs that were at most the predicted request: `97.1 %`.
-pub fn within_request(held: &Calibration) -> String {
-    figures::rate(held.within_request, held.request_attempts)
-}
-
-/// The factor by which predicted limits and needs differ on average, at least 1; `None` if nothing was predicted.
-pub fn limit_factor(held: &Calibration) -> Option<f64> {
-    (held.attempts > 0 && held.error_log2_mean > 0.0).then(|| held.error_log2_mean.exp2())
-}
-
 /// Words before the attempt since which a need has changed: `since attempt`.
 pub fn moved_since_words(moved: &Regression) -> &'static str {
     match moved.kind() {
@@ -258,37 +220,6 @@ pub fn moved_over_words(moved: &Regression) -> String {
     match moved.kind() {
         ChangeKind::Drift => format!("over {}", counted(before + since, "attempt")),
         _ => format!("{} before, {} since", counted(before, "attempt"), figures::count(since)),
-    }
-}
-
-/// Words for how many attempts failed for memory.
-pub fn memory_failures(failed: u64) -> String {
-    counted_as(failed, "failure for memory", "failures for memory")
-}
-
-/// Words for how many attempts would have failed for memory with the predicted sizes; `at least 3` if that is not known for some attempts.
-pub fn would_fail_words(would: &WouldHaveBeen) -> String {
-    let least = if would.not_known > 0 { "at least " } else { "" };
-    format!("{least}{}", count(would.would_fail))
-}
-
-/// Words for failures with predicted sizes: `3 instead of 30 failures for memory`, and for how many attempts that is not known, because
-/// memory stopped them below the predicted limit.
-pub fn memory_failures_with_predictions(would: &WouldHaveBeen) -> String {
-    let text = format!("{} instead of {}", would_fail_words(would), memory_failures(would.failed));
-    match would.not_known {
-        0 => text,
-        not_known => {
-            format!("{text} ({} of them not known: stopped below the predicted limit)", count(not_known))
-        }
-    }
-}
-
-/// Formats a part of the requested amount with its share: `12.3 GiB·h (45 %)`.
-pub fn with_share(part: f64, share: Option<f64>) -> String {
-    match share {
-        Some(share) => format!("{} ({})", amount(part), figures::percent(share)),
-        None => amount(part),
     }
 }
 

@@ -1,6 +1,6 @@
-//! The first line of a verdict for people, the same on the terminal, on the page and in the report at the end of a job.
+//! A verdict as rows for people, the same on the terminal, on the page and in the report at the end of a job.
 //!
-//! The line has the form `answer: changes (cause, confidence, attempts left)`. If no cause is known, there is no confidence, and only the
+//! The first line has the form `answer: changes (cause, confidence, attempts left)`. If no cause is known, there is no confidence, and only the
 //! policy allows a retry: the line then says first that the cause is not known, and second what the policy allows. The reason below it says
 //! how the cause can be found. Programs read the fields of the message instead.
 
@@ -8,9 +8,9 @@ use crate::{
     cause,
     evidence::{NOTHING_TO_RETRY, cause_words, is_of_success, is_retry},
     figures,
-    reasons::{SizeBound, SizeKind},
+    reasons::{SizeBound, SizeKind, failure_line, line_place},
     shown::clean,
-    v1::{Action, Cause, Quantity, Verdict},
+    v1::{Action, Cause, Outlook, Quantity, Verdict},
 };
 
 /// The reason of a verdict if no text of the log was read.
@@ -18,9 +18,80 @@ pub const LOG_UNREAD: &str = "its log was not read";
 /// The reason of a verdict if a log was read and no rule names a cause.
 pub const NO_RULE_KNOWS_IT: &str = "no rule knows a line of its log that says why";
 
+/// Most log lines shown that only pass the failure on.
+const MAX_CONSEQUENCES: usize = 3;
+
+/// A verdict as rows for people, each a name and a value, without its evidence and sizes. The answer, which is the first row, and the reason
+/// have no name. Callers clean the texts before they show them on a terminal.
+pub fn rows(verdict: &Verdict) -> Vec<(&'static str, String)> {
+    let outlook = verdict.outlook.clone().unwrap_or_default();
+    let of_success = is_of_success(verdict);
+    let failure = Some(failure(&outlook)).filter(|failure| !failure.is_empty());
+    let has_failure = failure.is_some();
+    let then = outlook.consequences.iter().take(MAX_CONSEQUENCES).filter(|_| has_failure);
+    let then = then.map(|line| ("  then", line.clone()));
+    let reason = Some(verdict.reason.clone()).filter(|reason| !reason.is_empty() && !of_success);
+    // in most answers the reason already ends with what mends it
+    let mend = !outlook.mend.is_empty() && !verdict.reason.contains(&outlook.mend);
+    let cut = "cut to the most there is, so it may not be enough";
+    let facts = [
+        ("", reason),
+        ("seen", (outlook.seen > 0).then(|| seen(&outlook))),
+        ("chance", (outlook.retried > 0).then(|| chance(&outlook))),
+        ("cost", cost(&outlook)),
+        ("wait", (outlook.wait_ms > 0).then(|| wait(&outlook))),
+        ("size", outlook.clamped.then(|| cut.to_owned())),
+        ("what mends it", mend.then_some(outlook.mend)),
+    ];
+    let answer = [("", first_line(verdict))].into_iter();
+    let facts = facts.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    answer.chain(failure.map(|failure| ("failure", failure))).chain(then).chain(facts).collect()
+}
+
+/// The log line that identifies the failure, with its place in the log.
+fn failure(outlook: &Outlook) -> String {
+    let line = failure_line(&outlook.failure_line, &outlook.signature_line);
+    match line_place(outlook.failure_line_number, outlook.failure_line_from_end) {
+        Some(place) if !line.is_empty() => format!("{line} ({place})"),
+        _ => line.to_owned(),
+    }
+}
+
+fn seen(outlook: &Outlook) -> String {
+    let times = match outlook.seen {
+        1 => "once".to_owned(),
+        times => format!("{} times", figures::count(times.into())),
+    };
+    format!("{times} more at this commit or in this job")
+}
+
+fn chance(outlook: &Outlook) -> String {
+    let (passed, retried) = (outlook.passed.into(), outlook.retried.into());
+    let retries = figures::counted_as(retried, "retry", "retries");
+    format!("{passed} of {retries} of this failure passed ({})", figures::share_of(passed, retried))
+}
+
+fn cost(outlook: &Outlook) -> Option<String> {
+    let (memory, cpu) = (outlook.cost_memory_gib_hours, outlook.cost_cpu_core_hours);
+    let words = || format!("{} of memory, {}", figures::gib_hours(memory), figures::core_hours(cpu));
+    (memory > 0.0 || cpu > 0.0).then(words)
+}
+
+fn wait(outlook: &Outlook) -> String {
+    let wait = format!("{} before it", figures::millis(outlook.wait_ms));
+    match outlook.waiting_saves_gib_hours {
+        saves if saves > 0.0 => format!("{wait}, which saves {}", figures::gib_hours(saves)),
+        _ => wait,
+    }
+}
+
+/// Words before the sizes for another attempt.
+pub fn next_words(verdict: &Verdict) -> &'static str {
+    if is_retry(verdict.action()) { "next attempt" } else { "to start it by hand" }
+}
+
 /// The first line of a verdict, cleaned of control characters.
-#[must_use]
-pub fn first_line(verdict: &Verdict) -> String {
+fn first_line(verdict: &Verdict) -> String {
     if is_of_success(verdict) {
         return NOTHING_TO_RETRY.to_owned();
     }

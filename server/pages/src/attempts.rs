@@ -2,14 +2,13 @@
 
 use maud::{Markup, html};
 use plimsoll_proto::{
-    WireEnum as _, measured,
-    v1::{AttemptOrder, Cause, ListAttemptsResponse, Outcome, Summary},
+    WireEnum as _, tables,
+    v1::{AttemptOrder, Cause, ListAttemptsResponse, Outcome},
 };
 
 use super::{
-    figures::{bytes, cell, cores, millis},
     page::{empty_page, timed_page},
-    times,
+    table::fact_table,
     view::{Fields, ReaderChoice, TimeRange},
     words,
 };
@@ -68,7 +67,7 @@ impl AttemptsPage<'_> {
                     }
                 }
             } @else {
-                (table(&answer.attempts, view, "Attempts"))
+                (fact_table("Attempts", &tables::attempts(&answer.attempts), usize::MAX, view))
                 nav.pager aria-label="Pages of the table" {
                     @if !fields.get("page_token").is_empty() { a href=(view.link("/attempts", &kept)) { "← First page" } }
                     @if !answer.next_page_token.is_empty() { a rel="next" href=(view.link("/attempts", &next)) { "Next →" } }
@@ -137,76 +136,9 @@ fn form_field(name: &str, words: &str, value: &str) -> Markup {
     html! { label { (words) input name=(name) value=(value) maxlength="256"; } }
 }
 
-/// A table with a row for each attempt.
-pub(super) fn table(attempts: &[Summary], view: &ReaderChoice, name: &str) -> Markup {
-    let heads = [
-        "Package",
-        "Attempt",
-        "Outcome",
-        "Ended",
-        "#Took",
-        "#Need",
-        "#Asked",
-        "#Limit",
-        "#Mean cores",
-        "#-j",
-    ];
-    super::table::table(name, heads, attempts.iter().map(|summary| row(summary, view)))
-}
-
-/// The need as a table cell, with a note if the measurement is incomplete.
-pub(super) fn need(summary: &Summary) -> Markup {
-    html! {
-        (measured::need_cell(summary))
-        @if let Some(note) = measured::need_note(summary) { br; span.quiet { (note) } }
-    }
-}
-
-fn row(summary: &Summary, view: &ReaderChoice) -> [Markup; 10] {
-    let key = summary.key.clone().unwrap_or_default();
-    let resources = summary.resources.unwrap_or_default();
-    let jobs = key.hints.unwrap_or_default().build_jobs;
-    let stopped = summary.censored.then_some("It was stopped for memory: it needs more than this");
-    [
-        html! { a href=(view.package(&key.package)) { (key.package) } " " span.quiet { (key.version) } },
-        html! { a.id href=(view.attempt(&summary.attempt)) { (summary.attempt) } },
-        html! {
-            (words::badge(summary.outcome(), summary.cause()))
-            @if !summary.failure_line.is_empty() { br; code { (summary.failure_line) } }
-        },
-        times::time(measured::ended_unix_ms(summary)),
-        html! { (millis(summary.wall_ms)) },
-        html! { span title=[stopped] { (need(summary)) } },
-        html! { (cell(measured::memory_asked(Some(&resources)).map(|asked| asked.bytes), bytes)) },
-        html! { (cell(resources.memory_limit_bytes, bytes)) },
-        html! { (cell(measured::mean_cores(summary), cores)) },
-        html! { (cell(jobs, |jobs| jobs.to_string())) },
-    ]
-}
-
 #[cfg(test)]
 mod tests {
-    use plimsoll_proto::v1::Source;
-
     use super::*;
-
-    #[test]
-    fn a_failed_attempt_shows_its_failure_line() {
-        let failed = Summary { failure_line: "x.c: <b> error".to_owned(), ..Summary::default() };
-        assert!(row(&failed, &ReaderChoice::default())[2].0.contains("x.c: &lt;b&gt; error"));
-    }
-
-    #[test]
-    fn a_need_measured_by_processes_is_labelled() {
-        let need = Some(1 << 30);
-        let measured =
-            |source: Source| Summary { need_peak_bytes: need, source: source.into(), ..Summary::default() };
-        let cell = |source| row(&measured(source), &ReaderChoice::default())[5].clone().into_string();
-        assert!(
-            cell(Source::ProcessTree).contains("1.00 GiB<br><span class=\"quiet\">measured by processes")
-        );
-        assert!(!cell(Source::CgroupV2).contains("processes"));
-    }
 
     #[test]
     fn selected_filters_are_marked_in_any_spelling() {

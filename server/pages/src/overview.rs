@@ -2,27 +2,23 @@
 
 use maud::{Markup, html};
 use plimsoll_proto::{
-    figures,
-    sums::{self, named_groups},
-    tables::{self, FactTable},
+    facts::{self as number_facts, Line},
+    figures::{self, cell, count, share},
+    sums::named_groups,
+    tables::{self, FAILING_LINES, FactCell, FactTable, Paint, group_column},
     v1::{self as pb, StatsTotals},
 };
 
 use super::{
-    figures::{amount, cell, count, percent, rate, share, share_of},
     flow::Flow,
     page::{card, empty_page, timed_page},
-    table::{facts, table},
+    table::{fact_table, facts},
     view::ReaderChoice,
     words,
 };
 
 /// Rows of each list of the worst packages.
 const WORST_ROWS: usize = 8;
-
-/// Why builds with groups of different needs are listed.
-const MIXED_NEEDS: &str =
-    "One size for all of them holds memory that most do not need. The most expensive first.";
 
 /// What the first page shows.
 #[derive(Debug, Clone, Copy)]
@@ -55,23 +51,21 @@ impl OverviewPage<'_> {
                 (empty_page(view, "/", &[]))
                 @if running > 0 { p { a href=(view.link("/running", &[])) { (running) " running now" } } }
             } @else {
-                (number_cards(&totals, &stats.currency, running, view))
-                (savings_section(&totals, &stats.currency))
+                dl.cards.eight {
+                    (number_cards(stats, &[Line::Attempts, Line::Failures, Line::Memory, Line::Cpu, Line::Retries], view))
+                    (card("Running now", &count(running as u64), &html! { a href=(view.link("/running", &[])) { "Look at them" } }))
+                }
+                (left_out_note(stats))
+                (savings_section(stats, view))
                 div.two {
                     (flow.memory().figure())
                     (flow.failures().figure())
                 }
                 (worst_section(stats, view))
                 div.two { @for part in &parts_of { div { (part) } } }
-                (shifted_needs(&stats.regressions, view))
-                (findings("Builds that hide groups with different needs", MIXED_NEEDS, &tables::mixed_needs(&stats.mixed), view))
-                div.two {
-                    div { (findings("Packages that vary most", "", &tables::variable_packages(&stats.variable), view)) }
-                    div {
-                        (findings("Failures that were retried as they were", "", &tables::flaky_failures(&stats.flaky), view))
-                        (findings("Causes that people corrected", "", &tables::wrong_rules(&stats.wrong), view))
-                        (findings("Rules that do not count here", "", &tables::silenced_rules(&stats.silenced), view))
-                    }
+                @for (heading, why, table) in tables::findings(stats) {
+                    // failing lines have a page of their own
+                    @if heading != FAILING_LINES { (findings(heading, why, &table, view)) }
                 }
             }
         };
@@ -79,183 +73,76 @@ impl OverviewPage<'_> {
     }
 }
 
-fn number_cards(totals: &StatsTotals, currency: &str, running: usize, view: &ReaderChoice) -> Markup {
-    let known = |share: Option<f64>| figures::known(share, percent);
-    let hours = |hours: Option<f64>| figures::known(hours, figures::gib_hours);
-    let cpu = figures::known(sums::cpu_time(totals), figures::core_hours);
-    let money = |money: f64| html! { @if !currency.is_empty() { ", " (amount(money)) " " (currency) } };
+/// A card for each important fact of these lines; a card that has a page links to it.
+pub(super) fn number_cards(stats: &pb::GetStatsResponse, lines: &[Line], view: &ReaderChoice) -> Markup {
+    let page = |name: &str| match name {
+        "attempts ended" => Some(view.link("/attempts", &[])),
+        "failed" => Some(view.link("/failures", &[])),
+        _ => None,
+    };
     html! {
-        dl.cards.eight {
-            (card("Attempts ended", &count(totals.attempts), &html! {
-                (share_of(totals.succeeded, totals.attempts)) " succeeded, " (count(totals.lost)) " lost, "
-                @if totals.ended > 0 { (count(totals.ended)) " ended, exit status not known, " }
-                a href=(view.link("/attempts", &[("outcome", "CANCELED")])) { (count(totals.canceled)) " canceled" }
-            }))
-            (card("Failed", &count(totals.failed), &html! {
-                (share_of(totals.failed, totals.attempts)) " of all; "
-                a href=(view.link("/attempts", &[("cause", "OOM")])) { (count(totals.oom)) " out of memory" } ", "
-                a href=(view.link("/attempts", &[("cause", "STARVED")])) { (count(totals.starved)) " starved of it" }
-            }))
-            (card("Memory wasted", &hours(sums::memory_wasted_hours(totals)), &html! {
-                (sums::memory_wasted_words(totals))
-                @if sums::memory_asked(totals).is_some() { (money(totals.memory_wasted_money)) }
-            }))
-            (card("Memory put to use", &known(sums::memory_used_share(totals)), &html! {
-                @if let Some(asked) = sums::memory_asked(totals) { "of " (figures::gib_hours(asked)) " asked; " }
-                "used " (hours(sums::memory_used(totals)))
-            }))
-            (card("CPU used", &cpu, &html! {
-                (sums::cpu_over_words(totals).trim_start())
-                @if let Some(used) = sums::cpu_used_share(totals) { "; " (percent(used)) " of what was asked for was put to use; wasted " (figures::known(sums::cpu_wasted_hours(totals), figures::core_hours)) (money(totals.cpu_wasted_money)) }
-            }))
-            (card("Retries", &count(totals.retries), &html! {
-                (count(totals.retries_helped)) " helped, " (count(totals.retries_avoided)) " avoided"
-            }))
-            (card("Highest need", &sums::highest_need_words(totals), &html! {
-                "need over ask: " (sums::need_over_ask_words(totals))
-            }))
-            (card("Running now", &count(running as u64), &html! { a href=(view.link("/running", &[])) { "Look at them" } }))
+        @for line in lines {
+            @for (name, number, note) in number_facts::cards(stats, *line) {
+                (card(&words::title(name), &number, &html! {
+                    (note) @if let Some(page) = page(name) { " " a href=(page) { "Look at them" } }
+                }))
+            }
         }
-        (left_out_note(totals))
     }
 }
 
-/// Which attempts the totals above leave out.
-pub(super) fn left_out_note(totals: &StatsTotals) -> Markup {
-    html! { @if let Some(text) = sums::left_out_words(totals) { p.quiet { (words::sentence(&text)) } } }
+/// Which attempts the totals leave out.
+pub(super) fn left_out_note(stats: &pb::GetStatsResponse) -> Markup {
+    html! { @for (_, text) in number_facts::listed(stats, &[Line::Notes]) { p.quiet { (words::sentence(&text)) } } }
 }
 
 /// What predictions would have saved; empty if no attempt has a prediction.
-fn savings_section(totals: &StatsTotals, currency: &str) -> Markup {
-    let calibration = totals.calibration.unwrap_or_default();
-    let would = totals.would_have_been.unwrap_or_default();
-    let less = would.asked_gib_hours - would.predicted_gib_hours;
-    // the prices of pools count, so the money may be more although the memory is less
-    let money = would.asked_money - would.predicted_money;
+fn savings_section(stats: &pb::GetStatsResponse, view: &ReaderChoice) -> Markup {
+    let cards = number_cards(stats, &[Line::WouldBe, Line::Predicted], view);
     html! {
-        @if calibration.attempts > 0 || would.attempts > 0 {
+        @if !cards.0.is_empty() {
             h2 { "What predictions are worth" }
             p.why { "What was predicted before each attempt began, against what came." }
-            dl.cards {
-                @if would.attempts > 0 {
-                    (card("Asked with predicted sizes", &figures::gib_hours(would.predicted_gib_hours), &html! {
-                        "instead of " (figures::gib_hours(would.asked_gib_hours)) ", over " (figures::counted(would.attempts, "attempt"))
-                    }))
-                    (card(if less >= 0.0 { "That is less by" } else { "That is more by" },
-                        &share(less.abs(), would.asked_gib_hours), &html! {
-                        (figures::gib_hours(less.abs()))
-                        @if !currency.is_empty() { ", " (amount(money.abs())) " " (currency) @if money < 0.0 { " more" } @else { " less" } }
-                    }))
-                    (card("Would fail for memory", &sums::would_fail_words(&would), &html! {
-                        "of " (count(would.attempts)) "; " (count(would.failed)) " did fail for memory"
-                        @if would.not_known > 0 { ", and of " (count(would.not_known)) " of them it is not known" }
-                    }))
-                }
-                @if calibration.attempts > 0 {
-                    (card("Stayed below the predicted limit", &sums::within_limit(&calibration), &html! {
-                        "of " (figures::counted(calibration.attempts, "attempt"))
-                        @if let Some(factor) = sums::limit_factor(&calibration) {
-                            "; limit and need differ by a factor of " (amount(factor)) " on average"
-                        }
-                    }))
-                    @if calibration.timed > 0 {
-                        (card("Ended within the predicted p95", &rate(calibration.within_wall_p95, calibration.timed), &html! {
-                            "of " (count(calibration.timed)) " that succeeded; 95 % is right"
-                        }))
-                    }
-                }
-            }
+            dl.cards { (cards) }
         }
     }
 }
 
 fn worst_section(stats: &pb::GetStatsResponse, view: &ReaderChoice) -> Markup {
     let all = stats.totals.clone().unwrap_or_default();
-    let mut groups: Vec<(&str, &StatsTotals)> = named_groups(&stats.groups)
-        .filter_map(|group| Some((&*group.name, group.totals.as_ref()?)))
-        .collect();
     // without memory requests nothing counts as wasted: then show the use
-    let wasted = all.memory_wasted_gib_hours > 0.0;
-    let (title, head) = if wasted {
-        ("Packages that waste most", "#Wasted GiB·h")
+    let (title, heading) = if all.memory_wasted_gib_hours > 0.0 {
+        ("Packages that waste most", "wasted GiB·h")
     } else {
-        ("Packages that use most", "#Used GiB·h")
+        ("Packages that use most", "used GiB·h")
     };
-    let known = |totals: &StatsTotals| {
-        if wasted { sums::memory_wasted_hours(totals) } else { sums::memory_used(totals) }
-    };
-    let of = |totals: &StatsTotals| known(totals).unwrap_or(0.0);
-    groups.sort_by(|a, b| of(b.1).total_cmp(&of(a.1)));
-    let heads = ["Package", head, "#Share of all", "#Attempts", "#Failed", "#Highest need"];
-    let row = |(name, totals): (&str, &StatsTotals)| {
-        [
-            html! { a href=(view.package(name)) { (name) } },
-            html! { (cell(known(totals), amount)) },
-            html! {
-                (cell(known(totals), |sum| share(sum, of(&all)))) " "
-                meter min="0" max=(of(&all).max(f64::MIN_POSITIVE)) value=(of(totals)) aria-hidden="true" {}
-            },
-            html! { (count(totals.attempts)) },
-            html! { (count(totals.failed)) },
-            html! { (sums::highest_need_cell(totals)) },
-        ]
-    };
+    let number = |totals: &StatsTotals| group_column(heading).map_or(0.0, |(_, number, _)| number(totals));
+    let of = |group: &pb::Group| group.totals.as_ref().map_or(0.0, number);
+    let mut groups: Vec<&pb::Group> = named_groups(&stats.groups).collect();
+    groups.sort_by(|a, b| of(b).total_cmp(&of(a)));
+    let mut table =
+        tables::groups("package", groups.iter().copied(), &[heading, "attempts", "failed", "highest need"]);
+    table.columns.insert(2, "share of all");
+    for (row, group) in table.rows.iter_mut().zip(groups) {
+        let is_known = row.get(1).is_some_and(|cell| cell.text() != figures::DASH);
+        let text = cell(is_known.then(|| of(group)), |part| share(part, number(&all)));
+        row.insert(2, FactCell::Share(of(group) / number(&all).max(f64::MIN_POSITIVE), Paint::Plain, text));
+    }
     html! {
         h2 { (title) }
-        (table(title, heads, groups.into_iter().take(WORST_ROWS).map(row)))
+        (fact_table(title, &table, WORST_ROWS, view))
         p { a href=(view.link("/packages", &[])) { "All packages" } }
     }
 }
 
 /// Links to choose a project or a stack; empty if there is only one.
-fn choices_by(groups: &[pb::Group], field: &str, view: &ReaderChoice) -> Markup {
-    let (title, head) = if field == "stack" { ("Stacks", "Stack") } else { ("Projects", "Project") };
-    let row = |group: &pb::Group| {
-        let totals = group.totals.clone().unwrap_or_default();
-        let link = view.link("/", &[(field, group.name.as_str())]);
-        [
-            html! { @if group.name.is_empty() { span.quiet { "not known" } } @else { a href=(link) { (group.name) } } },
-            html! { (count(totals.attempts)) },
-            html! { (share_of(totals.failed, totals.attempts)) },
-            html! { (cell(sums::memory_wasted_hours(&totals), amount)) },
-        ]
-    };
-    let heads = [head, "#Attempts", "#Failed", "#Wasted GiB·h"];
-    html! {
-        @if groups.len() > 1 {
-            h2 { (title) }
-            (table(title, heads, named_groups(groups).take(WORST_ROWS).map(row)))
-        }
-    }
+fn choices_by(groups: &[pb::Group], field: &'static str, view: &ReaderChoice) -> Markup {
+    let title = if field == "stack" { "Stacks" } else { "Projects" };
+    let table = tables::groups(field, named_groups(groups), &["attempts", "failed", "wasted GiB·h"]);
+    if groups.len() > 1 { findings(title, "", &table, view) } else { Markup::default() }
 }
 
-/// A table of builds with a changed need.
-pub(super) fn shifted_needs(regressions: &[pb::Regression], view: &ReaderChoice) -> Markup {
-    let why = "By 30 % or more, and it stayed there. The most expensive first.";
-    findings("Builds whose need has moved", why, &tables::regressions(regressions), view)
-}
-
-fn findings(heading: &str, why: &str, table: &FactTable, view: &ReaderChoice) -> Markup {
-    facts(heading, &html! { (why) }, table, WORST_ROWS, view)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn money_is_beside_what_it_is_for() {
-        let totals = StatsTotals {
-            attempts: 1,
-            memory_asked_gib_hours: 2.0,
-            wasted_money: 9.21,
-            memory_wasted_money: 2.22,
-            cpu_wasted_money: 6.99,
-            cpu_asked_core_hours: 2.0,
-            ..StatsTotals::default()
-        };
-        let cards = number_cards(&totals, "EUR", 0, &ReaderChoice::default()).into_string();
-        let [memory, cpu, both] = ["2.22 EUR", "6.99 EUR", "9.21"].map(|money| cards.find(money));
-        assert!(memory > cards.find("Memory wasted") && memory < cpu && both.is_none(), "{cards}");
-    }
+/// The first rows of a table below its heading.
+pub(super) fn findings(heading: &str, why: &str, table: &FactTable, view: &ReaderChoice) -> Markup {
+    facts(&words::title(heading), &html! { (words::sentence(why)) }, table, WORST_ROWS, view)
 }

@@ -4,35 +4,34 @@ use maud::{Markup, html};
 use plimsoll_proto::{
     figures,
     sums::{self, OTHERS_GROUP},
+    tables::{group_column, groups},
     v1::{Group, StatsTotals},
 };
 
 use super::{
-    figures::{amount, cell, count, percent, share_of},
+    figures::{amount, cell, count, percent},
     page::{empty_page, timed_page},
-    table::{Head, Sort, pages, table},
+    table::{Head, Sort, fact_rows, pages, table},
     view::{Fields, ReaderChoice},
 };
 
 /// Rows of one page of the table.
 const PAGE_ROWS: usize = 50;
 
-/// A column: its name in an address, its heading, and the number by which it sorts.
-type Column = (&'static str, &'static str, fn(&StatsTotals) -> f64);
-
-const COLUMNS: [Column; 7] = [
-    ("waste", "Wasted GiB·h", |totals| totals.memory_wasted_gib_hours),
-    ("asked", "Asked GiB·h", |totals| totals.memory_asked_gib_hours),
-    ("used", "Put to use", |totals| sums::memory_used_share(totals).unwrap_or(0.0)),
-    ("need", "Highest need", |totals| figures::float(totals.need_peak_max_bytes)),
-    ("cpu", "CPU core·h", |totals| totals.cpu_core_hours),
-    ("attempts", "Attempts", |totals| figures::float(totals.attempts)),
-    ("failed", "Failed", |totals| figures::float(totals.failed) / figures::float(totals.attempts.max(1))),
+/// The columns: the name in an address, and the heading.
+const COLUMNS: [(&str, &str); 7] = [
+    ("waste", "wasted GiB·h"),
+    ("asked", "asked GiB·h"),
+    ("used", "put to use"),
+    ("need", "highest need"),
+    ("cpu", "CPU core·h"),
+    ("attempts", "attempts"),
+    ("failed", "failed"),
 ];
 
 /// The names of the columns that an address may sort by.
 pub fn columns() -> impl Iterator<Item = &'static str> {
-    std::iter::once("name").chain(COLUMNS.iter().map(|(name, ..)| *name))
+    std::iter::once("name").chain(COLUMNS.iter().map(|(name, _)| *name))
 }
 
 /// What the page of all packages shows.
@@ -96,7 +95,9 @@ fn default_column(groups: &[Group]) -> &'static str {
 fn sort_groups(groups: &mut [Group], sort: Sort<'_>) {
     if sort.by == "name" {
         groups.sort_by(|a, b| a.name.cmp(&b.name));
-    } else if let Some((.., number)) = COLUMNS.iter().find(|(name, ..)| *name == sort.by) {
+    } else if let Some((_, heading)) = COLUMNS.iter().find(|(name, _)| *name == sort.by)
+        && let Some((_, number, _)) = group_column(heading)
+    {
         let of = |group: &Group| group.totals.as_ref().map_or(0.0, number);
         groups.sort_by(|a, b| of(a).total_cmp(&of(b)).then_with(|| b.name.cmp(&a.name)));
     }
@@ -122,25 +123,10 @@ fn packages_table(shown: &[Group], sort: Sort<'_>, fields: &Fields, view: &Reade
     let link = |by: &str, order: &str| {
         view.link("/packages", &[("q", fields.get("q")), ("sort", by), ("order", order)])
     };
-    let heads = [("name", "Package")].into_iter().chain(COLUMNS.map(|(by, name, _)| (by, name)));
+    let heads = [("name", "package")].into_iter().chain(COLUMNS);
     let heads = heads.map(|(by, name)| Head::sorting(name, by, sort, link));
-    html! { div #packages { (table("Packages", heads, shown.iter().map(|group| row(group, view)))) } }
-}
-
-fn row(group: &Group, view: &ReaderChoice) -> [Markup; 8] {
-    let totals = group.totals.clone().unwrap_or_default();
-    [
-        html! { a href=(view.package(&group.name)) { (group.name) } },
-        html! { (cell(sums::memory_wasted_hours(&totals), amount)) },
-        html! { (cell(sums::memory_asked(&totals), amount)) },
-        html! { (cell(sums::memory_used_share(&totals), percent)) },
-        html! { (sums::highest_need_cell(&totals)) },
-        html! { (cell(sums::cpu_time(&totals), amount)) },
-        html! { (count(totals.attempts)) },
-        html! {
-            @if totals.failed == 0 { "0" } @else { (count(totals.failed)) " (" (share_of(totals.failed, totals.attempts)) ")" }
-        },
-    ]
+    let facts = groups("package", shown, &COLUMNS.map(|(_, heading)| heading));
+    html! { div #packages { (table("Packages", heads, fact_rows(&facts, PAGE_ROWS, view))) } }
 }
 
 fn others_row(others: &Group) -> Markup {

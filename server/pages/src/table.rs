@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use maud::{Markup, html};
 use plimsoll_proto::{
     WireEnum as _,
-    tables::{FactCell, FactTable},
+    tables::{FactCell, FactTable, Paint},
     v1::Cause,
 };
 
@@ -78,7 +78,7 @@ pub(super) fn facts(
 /// At most `most` rows of a table of facts.
 pub(super) fn fact_table(name: &str, facts: &FactTable, most: usize, view: &ReaderChoice) -> Markup {
     let class = |nth: usize| match facts.rows.first()?.get(nth)? {
-        FactCell::Ended(..) => None,
+        FactCell::Ended(..) | FactCell::Result(..) | FactCell::Build(..) | FactCell::Attempt("", ..) => None,
         FactCell::LogLine(..) => Some("text"),
         cell if cell.is_number() => Some("n"),
         _ => (nth > 0).then_some("text"),
@@ -88,11 +88,22 @@ pub(super) fn fact_table(name: &str, facts: &FactTable, most: usize, view: &Read
         class: class(nth),
         sorts: None,
     });
-    let rows = facts.rows.iter().take(most).map(|row| row.iter().map(|cell| fact_cell(cell, view)));
-    table(name, heads, rows)
+    html! {
+        (table(name, heads, fact_rows(facts, most, view)))
+        @if !facts.note.is_empty() { p.quiet { (facts.note) } }
+    }
 }
 
-fn fact_cell(cell: &FactCell, view: &ReaderChoice) -> Markup {
+/// The cells of at most `most` rows.
+pub(super) fn fact_rows(
+    facts: &FactTable,
+    most: usize,
+    view: &ReaderChoice,
+) -> impl Iterator<Item = impl Iterator<Item = Markup>> {
+    facts.rows.iter().take(most).map(move |row| row.iter().map(move |cell| fact_cell(cell, view)))
+}
+
+pub(super) fn fact_cell(cell: &FactCell, view: &ReaderChoice) -> Markup {
     match cell {
         FactCell::Package(name) => html! { a href=(view.package(name)) { (name) } },
         FactCell::Build(key, package) => html! { a href=(view.package(package)) { (key) } },
@@ -101,9 +112,18 @@ fn fact_cell(cell: &FactCell, view: &ReaderChoice) -> Markup {
             let cause = cause.short_name();
             html! { a href=(of.link("/attempts", &[("cause", cause), ("signature", signature)])) { (cell.text()) } }
         }
-        FactCell::Attempt(words, id, note) => {
-            html! { (words) " " a.id href=(view.attempt(id)) { (id) } " " span.quiet { (note) } }
-        }
+        FactCell::Choice(field, name) => html! { a href=(view.link("/", &[(field, name)])) { (name) } },
+        FactCell::Share(part, _, text) => html! {
+            (text) @if *part > 0.0 { " " meter min="0" max="1" value=(part) aria-hidden="true" {} }
+        },
+        FactCell::Result(paint, text, line) => html! {
+            (badge(*paint, text)) @if !line.is_empty() { br; code { (line) } }
+        },
+        FactCell::Attempt(words, id, note) => html! {
+            @if !words.is_empty() { (words) " " }
+            a.id href=(view.attempt(id)) { (id) }
+            @if !note.is_empty() { " " span.quiet { (note) } }
+        },
         FactCell::Packages(names, more) => html! {
             @for (nth, name) in names.iter().enumerate() { @if nth > 0 { ", " } a href=(view.package(name)) { (name) } }
             (more)
@@ -116,6 +136,18 @@ fn fact_cell(cell: &FactCell, view: &ReaderChoice) -> Markup {
         FactCell::Marked(text) => words::marked_up(text),
         other => html! { (other.text()) },
     }
+}
+
+/// A badge with a word and a symbol, so that it does not depend on colour.
+fn badge(paint: Paint, text: &str) -> Markup {
+    let (class, sign) = match paint {
+        Paint::Good => ("badge good", "✓"),
+        Paint::Bad => ("badge bad", "✕"),
+        Paint::Warn => ("badge lost", "?"),
+        Paint::Faint => ("badge lost", "–"),
+        Paint::Plain | Paint::Head => ("badge now", "●"),
+    };
+    html! { span class=(class) { span aria-hidden="true" { (sign) " " } (text) } }
 }
 
 /// How rows are sorted.
@@ -137,19 +169,18 @@ impl<'a> Sort<'a> {
 
 impl Head {
     /// A heading with a link that sorts by the column; `link` makes the address from the column and the direction.
-    pub(super) fn sorting(
-        name: &'static str,
-        by: &str,
-        sort: Sort<'_>,
-        link: impl Fn(&str, &str) -> String,
-    ) -> Self {
+    pub(super) fn sorting(name: &str, by: &str, sort: Sort<'_>, link: impl Fn(&str, &str) -> String) -> Self {
         let here = sort.by == by;
         // a click on the current column reverses the order; otherwise names start with A, and numbers with the
         // largest
         let down = if here { !sort.descending } else { by != "name" };
         let state = here.then_some(if sort.descending { "descending" } else { "ascending" });
         let address = link(by, if down { "down" } else { "up" });
-        Self { name: name.into(), class: (by != "name").then_some("n"), sorts: Some((address, state)) }
+        Self {
+            name: words::title(name).into(),
+            class: (by != "name").then_some("n"),
+            sorts: Some((address, state)),
+        }
     }
 
     fn draw(&self) -> Markup {

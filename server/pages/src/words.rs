@@ -2,7 +2,6 @@
 
 use maud::{Markup, html};
 pub(super) use plimsoll_proto::evidence::{cause_words as cause, outcome_words as outcome};
-use plimsoll_proto::v1::{Cause, Outcome};
 
 /// A reason as a sentence: starts with a capital letter, ends with a full stop.
 pub(super) fn sentence(reason: &str) -> String {
@@ -19,20 +18,6 @@ pub(super) fn marked_up(text: &str) -> Markup {
             @if nth % 2 == 0 { (piece) } @else { code { (piece) } }
         }
     }
-}
-
-/// The outcome as a badge with a word and a symbol, so that it does not depend on colour.
-pub(super) fn badge(is: Outcome, why: Cause) -> Markup {
-    let (class, sign) = match is {
-        Outcome::Succeeded => ("badge good", "✓"),
-        Outcome::Failed if why == Cause::Canceled => ("badge lost", "–"),
-        Outcome::Failed => ("badge bad", "✕"),
-        Outcome::Lost | Outcome::Ended => ("badge lost", "?"),
-        Outcome::Running | Outcome::Unspecified => ("badge now", "●"),
-    };
-    let is_known = !matches!((is, why), (_, Cause::Unspecified) | (Outcome::Ended, Cause::Unknown));
-    let text = if is_known { cause(why) } else { outcome(is) };
-    html! { span class=(class) { span aria-hidden="true" { (sign) " " } (text) } }
 }
 
 /// The name of a number as the heading of a row: with a capital letter, and `CPU` in capitals.

@@ -139,7 +139,11 @@ fn shown(site: &Numbers, totals: &StatsTotals) {
     let shared = [
         sums::highest_need_words(totals),
         sums::need_over_ask_words(totals),
-        sums::cpu_time_words(totals),
+        format!(
+            "{} over {} h of builds",
+            figures::core_hours(totals.cpu_core_hours),
+            figures::amount(totals.cpu_wall_hours)
+        ),
         figures::gib_hours(totals.memory_asked_gib_hours),
         used,
     ];

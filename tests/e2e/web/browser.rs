@@ -155,7 +155,7 @@ async fn no_page_scrolls_sideways_on_a_phone() {
         assert_eq!(measured["scrolls"], 0, "{path}: {measured:#}");
         assert_eq!(measured["columns"], u64::from(path == "/settings"), "{path}: {measured:#}");
     }
-    assert!(get(&server, "/?range=all").body.contains("Packages that vary most"));
+    assert!(get(&server, "/?range=all").body.contains("Packages whose need varies most"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

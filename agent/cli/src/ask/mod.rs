@@ -15,15 +15,12 @@ pub mod fleet;
     expect(unused, reason = "answers that only people ask for stand beside the others")
 )]
 pub(crate) mod json;
-#[cfg(feature = "people")]
-mod numbers;
-pub(crate) mod outlook;
 #[cfg(all(test, feature = "people"))]
 mod recorded;
 mod shell;
 #[cfg(feature = "people")]
 mod terminal_style;
-mod text;
+pub(crate) mod text;
 #[cfg(feature = "people")]
 pub mod watch;
 mod without_project;

@@ -1,13 +1,6 @@
-//! Formats what only the terminal shows: lengths of time and small charts. All else is in the shared crate's `figures` and `times`.
-
-use plimsoll_proto::{figures, shown};
+//! Small charts, which only the terminal shows.
 
 use super::curve::draw_curve;
-
-/// An amount of money: `12.3 EUR`.
-pub(super) fn money(value: f64, currency: &str) -> String {
-    figures::money(value, &shown::clean(currency))
-}
 
 /// Draws values as a line of at most `width` blocks. A value of `top` (or the largest value, if that is more) has full height.
 pub(super) fn sparkline(values: &[u64], width: usize, top: Option<u64>) -> String {

@@ -1,6 +1,8 @@
 //! What a terminal can show: its width, and whether it has colours.
 
 use anstyle::{AnsiColor, Color, Effects, Style};
+use plimsoll_proto::tables::FactTable;
+pub(super) use plimsoll_proto::tables::Paint;
 
 /// What the output can show: its width, and whether it has colours.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -11,35 +13,15 @@ pub struct TerminalStyle {
     pub colour: bool,
 }
 
-/// Meaning of a text, for its colour.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Paint {
-    /// Text without a special meaning.
-    #[default]
-    Plain,
-    /// The head of a table or of a section.
-    Head,
-    /// Less important text.
-    Faint,
-    /// Text about something good.
-    Good,
-    /// Text about something that needs attention.
-    Warn,
-    /// Text about something broken or lost.
-    Bad,
-}
-
-impl Paint {
-    fn style(self) -> Style {
-        let of = |colour: AnsiColor| Style::new().fg_color(Some(Color::Ansi(colour)));
-        match self {
-            Self::Plain => Style::new(),
-            Self::Head => Style::new().effects(Effects::BOLD),
-            Self::Faint => Style::new().effects(Effects::DIMMED),
-            Self::Good => of(AnsiColor::Green),
-            Self::Warn => of(AnsiColor::Yellow),
-            Self::Bad => of(AnsiColor::Red),
-        }
+fn style_of(paint: Paint) -> Style {
+    let of = |colour: AnsiColor| Style::new().fg_color(Some(Color::Ansi(colour)));
+    match paint {
+        Paint::Plain => Style::new(),
+        Paint::Head => Style::new().effects(Effects::BOLD),
+        Paint::Faint => Style::new().effects(Effects::DIMMED),
+        Paint::Good => of(AnsiColor::Green),
+        Paint::Warn => of(AnsiColor::Yellow),
+        Paint::Bad => of(AnsiColor::Red),
     }
 }
 
@@ -49,8 +31,13 @@ impl TerminalStyle {
         if !self.colour || paint == Paint::Plain || text.is_empty() {
             return text.to_owned();
         }
-        let style = paint.style();
+        let style = style_of(paint);
         format!("{style}{text}{style:#}")
+    }
+
+    /// At most `most` rows of a table; empty if it has none.
+    pub(super) fn table(self, facts: &FactTable, most: usize) -> String {
+        facts.draw(most, self.columns, |paint, text| self.paint(paint, text))
     }
 
     /// Columns that a drawing may have beside text of `taken` columns: at most `most`.

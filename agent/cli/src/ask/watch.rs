@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{HashMap, hash_map::Entry},
+    collections::HashMap,
     fmt::Write as _,
     io::{self, Write},
     time::Duration,
@@ -10,8 +10,7 @@ use std::{
 
 use plimsoll_client::questions::{Client, QuestionFailure};
 use plimsoll_proto::{
-    figures, measured,
-    shown::clean,
+    figures, measured, tables,
     v1::{Running, WatchResponse},
 };
 use tokio::time::{MissedTickBehavior, interval};
@@ -19,10 +18,6 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::{
     json,
     terminal_style::{Paint, TerminalStyle},
-    text::{
-        attempt_name,
-        table::{Cell, Column, Table},
-    },
 };
 
 /// Time between two lists.
@@ -76,26 +71,22 @@ fn is_written(out: &mut (dyn Write + Send), text: &str) -> Result<bool, Question
 /// All running attempts; at most as many as the server allows open ones.
 #[derive(Debug, Default)]
 struct RunningList {
-    rows: HashMap<String, RunningRow>,
-}
-
-/// An attempt, and the CPU that it used between its last two messages.
-#[derive(Debug)]
-struct RunningRow {
-    running: Running,
-    millicores: Option<u64>,
+    /// Each attempt with the cores that it used between its last two messages.
+    rows: HashMap<String, (Running, Option<f64>)>,
 }
 
 impl RunningList {
     fn apply_message(&mut self, message: WatchResponse) {
         for running in message.running {
-            match self.rows.entry(running.attempt.clone()) {
-                Entry::Occupied(mut row) => row.get_mut().update(running),
-                Entry::Vacant(place) => {
-                    let millicores = running.cpu_usec.checked_div(running.elapsed_ms);
-                    place.insert(RunningRow { running, millicores });
+            let cores = match self.rows.get(&running.attempt) {
+                None => measured::running_cores(&running),
+                Some((before, cores)) => {
+                    let cpu = running.cpu_usec.saturating_sub(before.cpu_usec);
+                    let time = running.elapsed_ms.saturating_sub(before.elapsed_ms);
+                    measured::cores_over(cpu, time).or(*cores)
                 }
-            }
+            };
+            self.rows.insert(running.attempt.clone(), (running, cores));
         }
         for attempt in &message.ended {
             self.rows.remove(attempt);
@@ -105,72 +96,23 @@ impl RunningList {
     /// A head line and a row for each attempt: those closest to their memory limit first, then those without a limit, by need.
     fn render(&self, look: TerminalStyle) -> String {
         let mut head = format!("{} running", figures::count(self.rows.len() as u64));
-        let starved = self.rows.values().filter(|row| row.running.starved).count();
+        let starved = self.rows.values().filter(|(running, _)| running.starved).count();
         if starved > 0 {
             let _written = write!(head, ", {starved} starved");
         }
-        if self.rows.values().any(|row| !measured::mark(row.running.source()).is_empty()) {
-            head.push_str(" (* measured by processes)");
-        }
-        let mut rows: Vec<&RunningRow> = self.rows.values().collect();
-        rows.sort_by_cached_key(|row| {
-            (Reverse((row.limit_permille(), row.running.need_bytes)), row.running.attempt.clone())
+        let mut rows: Vec<_> = self.rows.values().map(|(running, cores)| (running, *cores)).collect();
+        rows.sort_by_cached_key(|(running, _)| {
+            (Reverse((limit_permille(running), running.need_bytes)), running.attempt.clone())
         });
-        let mut table = Table::new(vec![
-            Column::number_column("of limit", 1),
-            Column::number_column("need", 2),
-            Column::number_column("peak", 6),
-            Column::number_column("limit", 7),
-            Column::number_column("cores", 4),
-            Column::number_column("time", 5),
-            Column::text_column("", 3, 7),
-            Column::text_column("what", 0, 8),
-            Column::text_column("attempt", 8, 10),
-        ]);
-        for row in rows {
-            table.add_row(row.cells());
-        }
-        let table = if self.rows.is_empty() { String::new() } else { table.render(look) };
+        let table = look.table(&tables::running(rows.into_iter()), usize::MAX);
         format!("\n{}\n{table}", look.paint(Paint::Head, &head))
     }
 }
 
-impl RunningRow {
-    fn update(&mut self, running: Running) {
-        let time = running.elapsed_ms.saturating_sub(self.running.elapsed_ms);
-        let cpu = running.cpu_usec.saturating_sub(self.running.cpu_usec);
-        // microseconds of CPU in a millisecond are thousandths of a core
-        self.millicores = cpu.checked_div(time).or(self.millicores);
-        self.running = running;
-    }
-
-    /// Memory need in thousandths of the limit; `None` without a limit.
-    fn limit_permille(&self) -> Option<u64> {
-        let limit = self.running.memory_limit_bytes.filter(|limit| *limit > 0)?;
-        u64::try_from(u128::from(self.running.need_bytes) * 1000 / u128::from(limit)).ok()
-    }
-
-    fn cells(&self) -> Vec<Cell> {
-        let Running { need_bytes, need_peak_bytes, memory_limit_bytes, elapsed_ms, .. } = self.running;
-        let share = self.limit_permille();
-        let paint = match share {
-            Some(950..) => Paint::Bad,
-            Some(800..) => Paint::Warn,
-            _ => Paint::Plain,
-        };
-        let state = if self.running.starved { "starved" } else { "" };
-        vec![
-            Cell::painted(share.map_or_else(|| "-".to_owned(), |share| format!("{} %", share / 10)), paint),
-            figures::bytes(need_bytes).into(),
-            (figures::bytes(need_peak_bytes) + measured::mark(self.running.source())).into(),
-            figures::cell(memory_limit_bytes, figures::bytes).into(),
-            figures::cell(self.millicores, |cores| figures::millicores(cores / 10 * 10)).into(),
-            figures::millis(elapsed_ms).into(),
-            Cell::painted(state.to_owned(), Paint::Bad),
-            self.running.key.as_ref().map(attempt_name).unwrap_or_default().into(),
-            clean(&self.running.attempt).into(),
-        ]
-    }
+/// Memory need in thousandths of the limit; `None` without a limit.
+fn limit_permille(running: &Running) -> Option<u64> {
+    let limit = running.memory_limit_bytes.filter(|limit| *limit > 0)?;
+    u64::try_from(u128::from(running.need_bytes) * 1000 / u128::from(limit)).ok()
 }
 
 #[cfg(test)]
@@ -210,10 +152,10 @@ mod tests {
         });
         let expected = "
 3 running, 1 starved
-of limit     need     peak    limit  cores    time           what            attempt
-    99 %   99 MiB   99 MiB  100 MiB    0.5  12.0 s  starved  p-b\\u{1b}[2J包  b
-       -  100 MiB  100 MiB        –    1.5  10.0 s           p-a\\u{1b}[2J包  a
-       -    7 MiB    7 MiB        –    1.5  10.0 s           p-d\\u{1b}[2J包  d
+of limit  need now  highest need    limit  cores     for  with page cache  build           state    attempt
+    99 %    99 MiB        99 MiB  100 MiB    0.5  12.0 s           99 MiB  p-b\\u{1b}[2J包  starved  b
+       –   100 MiB       100 MiB        –    1.5  10.0 s          100 MiB  p-a\\u{1b}[2J包  running  a
+       –     7 MiB         7 MiB        –    1.5  10.0 s            7 MiB  p-d\\u{1b}[2J包  running  d
 ";
         assert_eq!(list.render(TerminalStyle::default()), expected);
     }

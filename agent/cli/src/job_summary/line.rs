@@ -3,7 +3,6 @@
 use std::{ffi::OsString, fmt, path::Path};
 
 use plimsoll_proto::{
-    evidence::is_of_success,
     facts::{self, Line},
     figures, measured, shown,
     v1::{Cause, Key},
@@ -11,7 +10,7 @@ use plimsoll_proto::{
 };
 
 use super::{BuildFacts, MeasurementEnd, words};
-use crate::ask::outlook;
+use crate::ask::text::cleaned_row;
 
 #[derive(Debug)]
 pub(super) struct ReportLine<'a>(pub(super) &'a BuildFacts);
@@ -69,11 +68,14 @@ pub(super) fn short_verdict(facts: &BuildFacts) -> String {
             .map(|why| format!("\nplimsoll: no verdict: {}", shown::clean(why)))
             .unwrap_or_default();
     };
-    let failure = outlook::failure_lines(verdict).first().map(|line| shortened(line));
-    let is_why = failure.is_none() || verdict.cause() == Cause::Unknown;
-    let reason = Some(shown::clean(&verdict.reason))
-        .filter(|why| is_why && !why.is_empty() && !is_of_success(verdict));
-    let lines = [Some(verdict::first_line(verdict)), failure, reason].into_iter().flatten();
+    let rows = verdict::rows(verdict);
+    let has_failure = rows.iter().any(|(name, _)| *name == "failure");
+    let is_why = !has_failure || verdict.cause() == Cause::Unknown;
+    let lines = rows.into_iter().enumerate().filter_map(|(nth, row)| match row.0 {
+        "failure" => Some(shortened(&cleaned_row(row))),
+        "" if nth == 0 || is_why => Some(cleaned_row(row)),
+        _ => None,
+    });
     lines.flat_map(|line| ["\nplimsoll: ".to_owned(), line]).collect()
 }
 

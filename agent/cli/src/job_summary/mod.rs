@@ -26,8 +26,6 @@ use plimsoll_proto::v1::{Cause, Exit, OomOrigin, Outcome, Phase, Resources, Sour
 pub(crate) use advice::{Advice, AdviceRequest, ask};
 pub(crate) use json::write as write_file;
 pub(crate) use line::name;
-#[cfg(feature = "people")]
-pub(crate) use text::phase_rows;
 
 /// How long the report on standard error is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -177,7 +175,7 @@ pub(crate) fn render(facts: &BuildFacts, settings: &Settings) -> Option<String> 
         }
         Style::Text if settings.fold => {
             let (now, head) = (clock::unix_ms() / 1000, line::ReportHead(facts));
-            let body = text::body_without_verdict(facts, settings.utf8);
+            let body = text::measured_lines(facts, settings.utf8) + &text::next_lines(facts);
             // the verdict is the most important part, so it is outside of the fold
             let verdict = text::verdict_lines(facts);
             let verdict = if verdict.is_empty() { verdict } else { format!("\n{}", verdict.trim_end()) };
@@ -194,7 +192,8 @@ pub(crate) fn render(facts: &BuildFacts, settings: &Settings) -> Option<String> 
             ))
         }
         Style::Text => {
-            let page = format!("{}\n{}", line::ReportHead(facts), text::report_body(facts, settings.utf8));
+            let (measured, next) = (text::measured_lines(facts, settings.utf8), text::next_lines(facts));
+            let page = format!("{}\n{measured}{}{next}", line::ReportHead(facts), text::verdict_lines(facts));
             Some(page.trim_end().to_owned())
         }
     }

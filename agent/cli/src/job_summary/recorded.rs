@@ -5,14 +5,14 @@ use std::{fmt::Write as _, time::Duration};
 use plimsoll_client::delivery::DeliveryReport;
 use plimsoll_proto::{
     fixtures::assert_pinned,
-    reasons::{self, SizeBound, SizeKind},
+    reasons::SizeBound,
     v1::{
         Action, Basis, Cause, Exit, Key, OomOrigin, Outcome, Outlook, Phase, Prediction, Quantity, Resources,
         Source, Totals, Verdict,
     },
 };
 
-use super::{Advice, BuildFacts, MeasurementEnd, Settings, Style, name, render, text::report_body};
+use super::{Advice, BuildFacts, MeasurementEnd, Settings, Style, name, render};
 
 const GIB: u64 = 1 << 30;
 
@@ -222,18 +222,6 @@ fn the_line_style_shows_no_verdict() {
     let verdict = Some(Verdict { cause: Cause::Oom.into(), ..Verdict::default() });
     let facts = with(|facts| facts.advice.verdict = verdict);
     assert_eq!(render(&facts, &Settings::default()).unwrap().lines().count(), 1);
-}
-
-#[test]
-fn report_reasons_are_the_shared_sentences() {
-    for (kind, quantity) in reasons::examples() {
-        let mut facts = good();
-        facts.advice.prediction = Some(reasons::prediction_of(kind, &quantity));
-        let page = report_body(&facts, true);
-        let sentence = format!("            {}: {}\n", kind.as_str(), reasons::sentence(kind, &quantity));
-        let is_shown = !matches!(kind, SizeKind::CpuLimit | SizeKind::MedianTime | SizeKind::LongTime);
-        assert_eq!(page.contains(&sentence), is_shown, "{sentence:?} in {page}");
-    }
 }
 
 #[test]

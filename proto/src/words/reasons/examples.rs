@@ -1,13 +1,13 @@
-//! One number of each sort that a server sends. The tests of terminal, page and report use them, and so does the table of all sentences.
+//! One number of each sort that a server sends. The table of all sentences is made from them.
 
 use super::{SizeBound, SizeKind};
 use crate::{
     WireEnum as _, figures,
-    v1::{self, Basis, Prediction, Quantity, Rung, SizeBoundKind},
+    v1::{self, Basis, Quantity, Rung, SizeBoundKind},
 };
 
 /// Numbers with every bound that they can have, on every rung that can decide them.
-pub fn examples() -> Vec<(SizeKind, Quantity)> {
+pub(super) fn examples() -> Vec<(SizeKind, Quantity)> {
     let mut all = Vec::new();
     for kind in SizeKind::ALL {
         all.extend(by_attempts(kind));
@@ -37,21 +37,6 @@ pub fn examples() -> Vec<(SizeKind, Quantity)> {
         all.push((SizeKind::CpuLimit, default));
     }
     all
-}
-
-/// A prediction with only this number.
-pub fn prediction_of(kind: SizeKind, quantity: &Quantity) -> Prediction {
-    let only = |this: SizeKind| (this == kind).then(|| quantity.clone());
-    Prediction {
-        memory_request_bytes: only(SizeKind::MemoryRequest),
-        memory_limit_bytes: only(SizeKind::MemoryLimit),
-        cpu_request_millicores: only(SizeKind::CpuRequest),
-        cpu_limit_millicores: only(SizeKind::CpuLimit),
-        build_jobs: only(SizeKind::BuildJobs),
-        wall_p50_ms: only(SizeKind::MedianTime),
-        wall_p95_ms: only(SizeKind::LongTime),
-        ..Prediction::default()
-    }
 }
 
 /// Numbers that attempts alone decided.

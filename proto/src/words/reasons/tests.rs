@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use proptest::prelude::*;
 
-use super::*;
+use super::{examples::examples, *};
 use crate::{
     fixtures::recorded,
     v1::{self, Basis},
@@ -12,6 +12,10 @@ use crate::{
 
 /// All sentences, one in a line.
 const SENTENCES: &str = include_str!("sentences.txt");
+
+fn sentence(kind: SizeKind, quantity: &Quantity) -> String {
+    reason_of_quantity(kind, quantity).sentence()
+}
 
 fn rendered() -> String {
     let mut text = String::new();
@@ -38,15 +42,15 @@ fn a_default_beside_kills_says_what_they_prove() {
     let of = |attempts| {
         let bound = LowerBound { above_bytes: 250 << 20, attempts, least_bytes: 375 << 20 };
         let memory = Prediction { memory_request_bytes: Some(default.clone()), ..Prediction::default() };
-        let explanation = explained(&Prediction {
+        let rows = rows(&Prediction {
             memory_limit_bytes: Some(default.clone()),
             cpu_limit_millicores: Some(default.clone()),
             lower_bound: Some(bound),
             ..memory
         });
-        assert_eq!(explanation.sizes[0].why, explanation.sizes[1].why);
-        assert_eq!(explanation.sizes[2].why, "the default: nothing is known about it yet");
-        explanation.sizes[0].why.clone()
+        assert_eq!(rows[0].2, rows[1].2);
+        assert_eq!(rows[2].2, "the default: nothing is known about it yet");
+        rows[0].2.clone()
     };
     let one = "the default; more than 250 MiB: 1 attempt was killed there; try at least 375 MiB";
     assert_eq!(of(1), one);
@@ -141,7 +145,7 @@ fn an_answer_of_0_2_0_is_explained() {
         2e392025206f662073696d696c6172206275696c64732c2077697468203633204d6942206d6f726520666f722066696c65207061676573\
         8a01176f6e6c79203120617474656d7074206973206b6e6f776e";
     let answer = recorded::<v1::PredictResponse>(hex).prediction.unwrap();
-    let shown: Vec<String> = explained(&answer).sizes.into_iter().map(|size| size.why).collect();
+    let shown: Vec<String> = rows(&answer).into_iter().map(|(_, _, why)| why).collect();
     let expected = [
         "covers over 99.9 % of similar builds, raised to the floor of 64 MiB",
         "covers over 99.9 % of similar builds, with 1 MiB more for file pages",
@@ -177,13 +181,15 @@ fn what_all_sizes_share_is_shown_once() {
         memory_limit_bytes: default(),
         ..Prediction::default()
     };
-    let ExplainedPrediction { sizes, based_on } = explained(&unknown);
-    assert_eq!(based_on, "the default: nothing is known about it yet");
-    assert_eq!(sizes.iter().map(|size| size.why.as_str()).collect::<Vec<_>>(), ["", ""]);
-    let one = Prediction { memory_limit_bytes: None, ..unknown };
-    let ExplainedPrediction { sizes, based_on } = explained(&one);
+    let why = |rows: &[(&str, String, String)]| rows[..3].iter().map(|row| row.2.clone()).collect::<Vec<_>>();
+    let shared = rows(&unknown);
     assert_eq!(
-        (sizes[0].why.as_str(), based_on.as_str()),
-        ("the default: nothing is known about it yet", "")
+        (why(&shared), shared[2].1.as_str()),
+        (vec![String::new(); 3], "the default: nothing is known about it yet")
+    );
+    let one = rows(&Prediction { memory_limit_bytes: None, ..unknown });
+    assert_eq!(
+        (one[0].2.as_str(), one[1].1.as_str()),
+        ("the default: nothing is known about it yet", "0 attempts")
     );
 }

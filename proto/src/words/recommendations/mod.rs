@@ -74,9 +74,9 @@ pub fn risk_words(risk: Option<&FitRisk>) -> String {
     }
 }
 
-/// What a package saves in a month, as amount or money. A dash if no attempt requested memory, because the saving is then not known.
-pub fn saved(row: &Recommendation, amount: f64) -> String {
-    if row.asked_gib_hours > 0.0 { figures::amount(amount) } else { figures::DASH.to_owned() }
+/// What a package saves in a month. A dash if no attempt requested memory, because the saving is then not known.
+fn saved(row: &Recommendation, amount: String) -> String {
+    if row.asked_gib_hours > 0.0 { amount } else { figures::DASH.to_owned() }
 }
 
 /// Words that say why the savings are not known; `None` if they are known.

@@ -5,7 +5,7 @@ use crate::{
     figures,
     tables::{
         FactCell::{self, Marked, Number, Package, Text},
-        FactTable,
+        FactTable, table_of,
     },
     v1::{RecommendResponse, Recommendation},
 };
@@ -15,21 +15,28 @@ use crate::{
 pub fn table(answer: &RecommendResponse) -> FactTable {
     let all = &answer.recommendations;
     let several = all.iter().any(|row| Some(&row.project) != all.first().map(|first| &first.project));
-    let mut columns = Vec::new();
-    let row = |row: &Recommendation| {
-        let (names, cells) = cells(row, answer.has_prices, several).unzip();
-        columns = names;
-        cells
+    let columns = [
+        "package",
+        "project",
+        "request",
+        "new request",
+        "limit",
+        "new limit",
+        "saved a month",
+        "money a month",
+        "attempts",
+        "how sure",
+    ];
+    let is_shown = |column: &&str| match *column {
+        "project" => several,
+        "money a month" => answer.has_prices,
+        _ => true,
     };
-    let rows = all.iter().map(row).collect();
-    FactTable { columns, rows }
+    let shown: Vec<&str> = columns.into_iter().filter(is_shown).collect();
+    table_of(columns, all, cells).only(&shown)
 }
 
-fn cells(
-    row: &Recommendation,
-    has_prices: bool,
-    several: bool,
-) -> impl Iterator<Item = (&'static str, FactCell)> {
+fn cells(row: &Recommendation) -> [FactCell; 10] {
     let reason = reason(row);
     let known = |text: String| Number(if reason.is_some() { figures::DASH.to_owned() } else { text });
     let size = |bytes: Option<u64>| Number(figures::cell(bytes, figures::bytes));
@@ -38,17 +45,16 @@ fn cells(
     let [request, limit] = [memory_request(row), memory_limit(row)];
     let (risk, sure) = (risk_words(row.limit_risk.as_ref()), figures::percent(row.confidence));
     let sure = || format!("above the limit: {risk}; confidence in the sizes {sure}");
-    let cells = [
-        Some(("package", Package(row.package.clone()))),
-        several.then(|| ("project", Text(row.project.clone()))),
-        Some(("request", size(request.today))),
-        Some(("new request", new(request))),
-        Some(("limit", size(limit.today))),
-        Some(("new limit", new(limit))),
-        Some(("saved GiB·h", known(saved(row, row.saved_gib_hours)))),
-        has_prices.then(|| ("saved money", known(saved(row, row.saved_money)))),
-        Some(("attempts", Number(figures::count(row.attempts)))),
-        Some(("how sure", Marked(reason.map_or_else(sure, str::to_owned)))),
-    ];
-    cells.into_iter().flatten()
+    [
+        Package(row.package.clone()),
+        Text(row.project.clone()),
+        size(request.today),
+        new(request),
+        size(limit.today),
+        new(limit),
+        known(saved(row, figures::gib_hours(row.saved_gib_hours))),
+        known(saved(row, figures::amount(row.saved_money))),
+        Number(figures::count(row.attempts)),
+        Marked(reason.map_or_else(sure, str::to_owned)),
+    ]
 }

@@ -8,23 +8,26 @@ mod tests;
 
 use maud::{Markup, html};
 use plimsoll_proto::{
-    evidence::{NOTHING_TO_RETRY, is_of_success, source_in_words},
-    facts::{self, Line},
+    evidence::source_in_words,
+    facts::{self as attempt_facts, Line},
     figures, measured,
-    reasons::{self, SizeKind},
-    v1::{Action, GetAttemptResponse, Outcome, Phase, Prediction, Summary, Verdict},
+    tables::{self, FactTable},
+    v1::{GetAttemptResponse, Outcome, Summary, Verdict},
     verdict,
 };
 
 use super::{
     chart,
-    figures::{cell, cores, count, millis, percent},
+    figures::count,
+    package::sizes,
     page::{card, plain_page},
-    table::table,
-    times,
+    table::{fact_cell, facts},
     view::ReaderChoice,
     words,
 };
+
+/// The rows of a verdict that are lines of a log.
+const LOG_ROWS: [&str; 2] = ["failure", "  then"];
 
 /// Most points of a curve; more would not be visible.
 pub const POINTS: usize = chart::MAX_POINTS;
@@ -50,7 +53,7 @@ impl AttemptPage<'_> {
             p.quiet { a href=(view.package(&key.package)) { (key.package) } " " (key.version) }
             h1 { "Attempt " span.id { (summary.attempt) } }
             p {
-                (words::badge(summary.outcome(), summary.cause())) " "
+                (fact_cell(&tables::result(&summary, ""), view)) " "
                 @if !summary.cause_source.is_empty() { span.quiet { "cause from the " (source_in_words(&summary.cause_source)) " " } }
                 @if summary.number > 1 || !summary.retries.is_empty() {
                     span.quiet {
@@ -73,8 +76,8 @@ impl AttemptPage<'_> {
             (cards(&summary))
             (pictures(shown, &summary))
             (ending(&summary))
-            (earlier(&shown.earlier_verdicts))
-            (phases(&summary))
+            (facts_below("Earlier verdicts", &tables::earlier_verdicts(&shown.earlier_verdicts), view))
+            (facts_below("Phases", &tables::phases(&summary, usize::MAX), view))
             (built(&summary))
         };
         plain_page(&format!("Attempt {}", summary.attempt), "/attempts/", view, &body)
@@ -85,10 +88,10 @@ fn cards(summary: &Summary) -> Markup {
     html! {
         dl.cards {
             @for line in [Line::Memory, Line::Predicted, Line::Time, Line::Cpu] {
-                @for (name, number, note) in facts::cards(summary, line) { (card(&words::title(name), &number, &html! { (note) })) }
+                @for (name, number, note) in attempt_facts::cards(summary, line) { (card(&words::title(name), &number, &html! { (note) })) }
             }
         }
-        @for (_, note) in facts::listed(summary, &[Line::Notes]) { p { (words::sentence(&note)) } }
+        @for (_, note) in attempt_facts::listed(summary, &[Line::Notes]) { p { (words::sentence(&note)) } }
     }
 }
 
@@ -115,36 +118,30 @@ fn ending(summary: &Summary) -> Markup {
 
 fn fact_list(summary: &Summary, lines: &[Line]) -> Markup {
     html! {
-        dl.facts { @for (fact, value) in facts::listed(summary, lines) { dt { (words::title(fact.name)) } dd { (value) } } }
+        dl.facts { @for (fact, value) in attempt_facts::listed(summary, lines) { dt { (words::title(fact.name)) } dd { (value) } } }
     }
 }
 
 fn judged(verdict: &Verdict) -> Markup {
-    let outlook = verdict.outlook.clone().unwrap_or_default();
-    if is_of_success(verdict) {
-        return html! { h2 { "Verdict" } div.sheet { p.verdict { (NOTHING_TO_RETRY) } (evidence(verdict)) } };
-    }
+    let (sentences, facts): (Vec<_>, Vec<_>) =
+        verdict::rows(verdict).into_iter().partition(|(name, _)| name.is_empty());
     html! {
         h2 { "Verdict" }
         div.sheet {
-            p.verdict { (verdict::first_line(verdict)) }
-            @if !outlook.signature_line.is_empty() || !outlook.failure_line.is_empty() {
-                p {
-                    "Failure: " code { (reasons::failure_line(&outlook.failure_line, &outlook.signature_line)) }
-                    @if let Some(place) = reasons::failure_place(&outlook) { span.quiet { " (" (place) ")" } }
-                    @for line in &outlook.consequences { br; span.quiet { "then: " } code { (line) } }
-                }
+            @for (nth, (_, text)) in sentences.iter().enumerate() {
+                @if nth == 0 { p.verdict { (text) } } @else { p { (words::sentence(text)) } }
             }
-            p { (words::sentence(&verdict.reason)) }
             dl.facts {
-                @if let Some(next) = &verdict.next {
-                    dt { @if verdict.action() == Action::No { "Size for a start by hand" } @else { "Next size" } }
-                    dd { (sizes(next)) }
+                @for (name, value) in &facts {
+                    dt { (words::title(name.trim())) }
+                    dd { @if LOG_ROWS.contains(name) { code { (value) } } @else { (value) } }
                 }
-                @if outlook.retried > 0 { dt { "Retried before" } dd { (outlook.retried) ", of which " (outlook.passed) " passed" } }
-                @if !outlook.mend.is_empty() { dt { "What would mend it" } dd { (outlook.mend) } }
             }
             (evidence(verdict))
+        }
+        @if let Some(next) = &verdict.next {
+            h2 { (words::title(verdict::next_words(verdict))) }
+            (sizes(verdict::next_words(verdict), next))
         }
     }
 }
@@ -162,60 +159,8 @@ fn evidence(verdict: &Verdict) -> Markup {
     }
 }
 
-/// Memory and build jobs for a next attempt, each with its reason.
-fn sizes(next: &Prediction) -> Markup {
-    let kinds = [SizeKind::MemoryRequest, SizeKind::MemoryLimit, SizeKind::CpuLimit, SizeKind::BuildJobs];
-    html! {
-        @for (kind, quantity) in kinds.into_iter().filter_map(|kind| Some((kind, kind.of(next)?))) {
-            div {
-                (kind.as_str()) " " (kind.shown(quantity.value))
-                span.quiet { ": " (reasons::sentence_in(next, kind, quantity)) }
-            }
-        }
-    }
-}
-
-/// Verdicts that were replaced by a later one.
-fn earlier(verdicts: &[Verdict]) -> Markup {
-    let heads = ["Given", "Verdict", "Cause", "#Confidence", "Reason"];
-    let row = |verdict: &Verdict| {
-        let given = html! { @if verdict.given_unix_ms > 0 { (times::time(verdict.given_unix_ms)) } @else { "not known" } };
-        let [answer, cause, confidence] = if is_of_success(verdict) {
-            [NOTHING_TO_RETRY.to_owned(), figures::DASH.to_owned(), figures::DASH.to_owned()]
-        } else {
-            let known = (!verdict::is_cause_unknown(verdict)).then_some(verdict.confidence);
-            [verdict::answer(verdict), words::cause(verdict.cause()).to_owned(), cell(known, percent)]
-        };
-        let texts =
-            [answer, cause, confidence, words::sentence(&verdict.reason)].map(|text| html! { (text) });
-        std::iter::once(given).chain(texts)
-    };
-    html! {
-        @if !verdicts.is_empty() {
-            h2 { "Earlier verdicts" }
-            (table("Earlier verdicts", heads, verdicts.iter().map(row)))
-        }
-    }
-}
-
-fn phases(summary: &Summary) -> Markup {
-    let heads = ["Phase", "#Began at", "#Took", "#Highest need", "#Mean cores"];
-    let row = |phase: &Phase| {
-        [
-            phase.name.clone(),
-            millis(phase.started_ms),
-            millis(phase.wall_ms),
-            measured::phase_need_cell(phase),
-            cell(measured::cores_over(phase.cpu_usec, phase.wall_ms).filter(|cores| *cores > 0.0), cores),
-        ]
-        .map(|text| html! { (text) })
-    };
-    html! {
-        @if !summary.phases.is_empty() {
-            h2 { "Phases" }
-            (table("Phases", heads, summary.phases.iter().map(row)))
-        }
-    }
+fn facts_below(heading: &str, table: &FactTable, view: &ReaderChoice) -> Markup {
+    facts(heading, &Markup::default(), table, usize::MAX, view)
 }
 
 /// What was built, and where it ran.

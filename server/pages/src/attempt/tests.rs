@@ -2,7 +2,7 @@
 
 use plimsoll_proto::v1::{Action, Cause, GetAttemptResponse, Outcome, Verdict};
 
-use super::{AttemptPage, earlier};
+use super::AttemptPage;
 use crate::view::ReaderChoice;
 
 #[test]
@@ -26,8 +26,10 @@ fn earlier_verdicts_are_worded_like_the_current_one() {
         reason: "its log was not read: the retry policy allows another attempt with the same size".to_owned(),
         ..Verdict::default()
     };
-    let page = earlier(&[verdict]).into_string();
-    let words = "<td data-name=\"Verdict\">Cause not known: its log was not read; the retry policy allows another attempt with the same size</td>";
+    let shown = GetAttemptResponse { earlier_verdicts: vec![verdict], ..GetAttemptResponse::default() };
+    let view = ReaderChoice::default();
+    let page = AttemptPage { view: &view, shown: &shown, may_correct: false }.draw().into_string();
+    let words = "<td class=\"text\" data-name=\"Verdict\">Cause not known: its log was not read; the retry policy allows another attempt with the same size</td>";
     assert!(page.contains(words), "{page}");
     assert!(!page.contains("Retry with") && !page.contains("20 %"), "{page}");
 }

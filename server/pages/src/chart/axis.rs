@@ -98,11 +98,21 @@ impl Axis {
             }
             AxisKind::Calendar => times::day(ms),
             AxisKind::Elapsed if ms == 0 => "0".to_owned(),
-            AxisKind::Elapsed => figures::in_one_unit(ms),
+            AxisKind::Elapsed => {
+                // all marks have the unit of the distance between them
+                let (unit, name) = elapsed_unit(step);
+                format!("{} {name}", figures::amount(at / unit))
+            }
             AxisKind::Whole => figures::count(ms),
             AxisKind::Number => figures::amount(at),
         }
     }
+}
+
+/// The largest unit of which `step` is a whole number, milliseconds, and its name.
+fn elapsed_unit(step: f64) -> (f64, &'static str) {
+    let units = [(DAY, "d"), (60.0 * MINUTE, "h"), (MINUTE, "min")];
+    units.into_iter().find(|(unit, _)| step % unit == 0.0).unwrap_or((SECOND, "s"))
 }
 
 /// The unit of an axis of memory up to `highest` bytes: its bytes, and its name.
@@ -173,7 +183,7 @@ mod tests {
         assert_eq!(labels(&Axis::from_zero(7.3, "GiB"), 5), ["0", "2", "4", "6", "8"]);
         assert_eq!(labels(&Axis::from_zero(0.0, "GiB"), 5)[1], "0.2");
         assert_eq!(labels(&Axis::counts(2.0, "attempts"), 5), ["0", "1", "2", "3"]);
-        assert_eq!(labels(&Axis::elapsed(95_000.0), 4), ["0", "30 s", "1 min", "90 s"]);
+        assert_eq!(labels(&Axis::elapsed(95_000.0), 4), ["0", "30 s", "60 s", "90 s"]);
         assert_eq!(labels(&Axis::elapsed(180.0 * MINUTE), 4), ["0", "1 h", "2 h", "3 h"]);
         assert_eq!(labels(&Axis::whole(1, 4), 8), ["1", "2", "3", "4"]);
         let at = 1_795_219_200_000.0;

@@ -1,6 +1,5 @@
 //! Charts of one package: need and request over time, and the need at other numbers of build jobs.
 
-use maud::{Markup, html};
 use plimsoll_proto::{
     figures, measured, tables,
     v1::{JobsCurve, JobsPoint, Outcome, Summary},
@@ -8,9 +7,8 @@ use plimsoll_proto::{
 
 use crate::{
     chart::{Axis, Chart, Layer, Shape, Tone, memory_unit, thinned_points, without_outliers},
-    figures::{bytes, cell, float},
-    table::{fact_table, table},
-    times,
+    figures::{bytes, float},
+    table::fact_table,
     view::ReaderChoice,
     words,
 };
@@ -46,6 +44,8 @@ pub(super) fn need_chart(newest: &[Summary], view: &ReaderChoice) -> Chart {
     let first = oldest_first().map(ended).fold(f64::INFINITY, f64::min);
     let last = oldest_first().map(ended).fold(0.0, f64::max);
     let from = if first.is_finite() { first } else { view.since_unix_ms().map_or(0.0, float) };
+    let table = tables::attempts(newest);
+    let table = table.only(&["ended (UTC)", "result", "need", "asked for", "predicted limit"]);
     let room = ((last - from) * 0.02).max(60_000.0);
     Chart {
         id: "need",
@@ -59,7 +59,7 @@ pub(super) fn need_chart(newest: &[Summary], view: &ReaderChoice) -> Chart {
         x: Axis::calendar(from - room, last + room),
         y: Axis::from_zero(highest / scale, unit),
         layers,
-        table: attempts_table(newest),
+        table: fact_table("Numbers: Need against ask", &table, usize::MAX, view),
     }
 }
 
@@ -83,20 +83,6 @@ fn far_above_note(asks: &[f64]) -> String {
 
 fn asked_memory(summary: &Summary) -> Option<u64> {
     measured::memory_asked(summary.resources.as_ref()).map(|asked| asked.bytes)
-}
-
-fn attempts_table(newest: &[Summary]) -> Markup {
-    let row = |one: &Summary| {
-        [
-            times::time(measured::ended_unix_ms(one)),
-            html! { (words::outcome(one.outcome())) },
-            crate::attempts::need(one),
-            html! { (cell(asked_memory(one), bytes)) },
-            html! { (cell(measured::predicted_limit(one), bytes)) },
-        ]
-    };
-    let heads = ["Ended", "Outcome", "#Need", "#Asked for", "#Predicted limit"];
-    table("Numbers: Need against ask", heads, newest.iter().map(row))
 }
 
 /// The chart of the need at each number of build jobs.

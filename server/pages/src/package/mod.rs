@@ -2,25 +2,19 @@
 //! size is what it is.
 
 mod charts;
-mod groups;
 
 use maud::{Markup, html};
 use plimsoll_proto::{
-    figures, measured, reasons, recommendations, sums,
-    tables::{
-        self,
-        FactCell::{Number, Text, Unknown},
-        table_of,
-    },
-    v1::{ExplainResponse, GetStatsResponse, Recommendation, Rung, StatsTotals, Summary},
+    facts::Line,
+    measured, reasons, recommendations, sums, tables,
+    v1::{ExplainResponse, GetStatsResponse, Prediction, Recommendation, Rung, Summary},
 };
 
 use super::{
-    attempts,
-    figures::{amount, bytes, cell, count, millis, share_of},
+    figures::bytes,
     flow::Flow,
     overview,
-    page::{card, empty_page, timed_page},
+    page::{empty_page, timed_page},
     table::{fact_table, facts, table},
     view::{ReaderChoice, TimeRange},
     words,
@@ -34,6 +28,9 @@ const LISTED_ATTEMPTS: usize = 10;
 
 /// Most attempts in the list of those that the prediction is based on.
 const LISTED_USED_ATTEMPTS: usize = 12;
+
+/// Most versions in their table.
+const LISTED_VERSIONS: usize = 50;
 
 /// What the page of one package shows.
 #[derive(Debug, Clone, Copy)]
@@ -62,15 +59,16 @@ impl PackagePage<'_> {
         let Self { name, view, stats, newest, .. } = *self;
         let path = view.with(TimeRange::default()).package(name);
         let path = path.split('?').next().unwrap_or_default();
-        let totals = stats.totals.clone().unwrap_or_default();
         let flow = Flow { view, steps: &stats.steps, step_ms: self.step_ms };
+        let [(heading, why, moved), ..] = tables::findings(stats);
         let body = html! {
             p.quiet { "Package" }
             h1 { (name) }
-            @if totals.attempts == 0 {
+            @if stats.totals.as_ref().is_none_or(|totals| totals.attempts == 0) {
                 (empty_page(view, path, &[]))
             } @else {
-                (number_cards(&totals))
+                dl.cards { (overview::number_cards(stats, &[Line::Attempts, Line::Failures, Line::Retries, Line::Memory, Line::Cpu], view)) }
+                (overview::left_out_note(stats))
                 div.two {
                     (charts::need_chart(newest, view).figure())
                     @if stats.steps.len() > 1 { (flow.memory().figure()) (flow.failures().figure()) }
@@ -79,14 +77,14 @@ impl PackagePage<'_> {
             @if let Some(explained) = self.explained {
                 (next(explained, newest.first()))
                 (for_all_builds(self.proposal, view))
-                (groups::show(&explained.prediction.clone().unwrap_or_default()))
+                (need_groups(&explained.prediction.clone().unwrap_or_default(), view))
                 (jobs_section(explained, view))
             }
             @if let Some(versions) = self.versions { (by_version(versions, view)) }
-            (overview::shifted_needs(&stats.regressions, view))
+            (overview::findings(heading, why, &moved, view))
             @if !newest.is_empty() {
                 h2 { "Newest attempts" }
-                (attempts::table(newest.get(..LISTED_ATTEMPTS).unwrap_or(newest), view, "Newest attempts"))
+                (fact_table("Newest attempts", &tables::attempts(newest), LISTED_ATTEMPTS, view))
                 p { a href=(view.link("/attempts", &[("package", name)])) { "All attempts of this package" } }
             }
             @if let Some(explained) = self.explained { (used_attempts(explained, view)) }
@@ -95,41 +93,36 @@ impl PackagePage<'_> {
     }
 }
 
-fn number_cards(totals: &StatsTotals) -> Markup {
-    html! {
-        dl.cards {
-            (card("Attempts ended", &count(totals.attempts), &html! { (figures::counted_as(totals.retries, "of them a retry", "of them retries")) }))
-            (card("Failed", &share_of(totals.failed, totals.attempts), &html! {
-                (count(totals.failed)) ", of which " (count(totals.oom + totals.starved)) " for memory"
-            }))
-            (card("Memory wasted", &figures::known(sums::memory_wasted_hours(totals), figures::gib_hours), &html! { (sums::memory_wasted_words(totals)) }))
-            (card("Highest need", &sums::highest_need_words(totals), &html! {
-                "need over ask: " (sums::need_over_ask_words(totals))
-            }))
-            (card("CPU used", &figures::known(sums::cpu_time(totals), figures::core_hours), &html! {
-                (sums::cpu_over_words(totals).trim_start())
-            }))
-        }
-        (overview::left_out_note(totals))
-    }
-}
-
 /// The sizes for the next attempt of the newest build, and the reasons for them.
 fn next(explained: &ExplainResponse, newest: Option<&Summary>) -> Markup {
     let prediction = explained.prediction.clone().unwrap_or_default();
-    let reasons::ExplainedPrediction { sizes, based_on } = reasons::explained(&prediction);
+    let unused = unused_attempts(explained, newest);
+    // the page lists attempts, so "nothing is known" would seem wrong
+    let reason = if unused.is_empty() { prediction.reason.clone() } else { String::new() };
     html! {
         h2 { "Next size of one build" }
-        p.why {
-            "For the next attempt of " (build_words(newest)) ". "
-            (sizes_reason(explained, newest)) " Confidence in these sizes " (reasons::confidence(&prediction)) "."
-            @if !based_on.is_empty() { " Based on " (based_on) "." }
-            @if let Some(jobs) = reasons::more_jobs_than_cores_note(&prediction) { " " (jobs) "." }
-        }
-        (table("Next size of one build", ["Size", "#Value", "¶Because of"], sizes.into_iter().map(|size| {
-            [words::title(size.kind.as_str()), size.kind.shown(size.value), size.why].map(|text| html! { (text) })
-        })))
+        p.why { "For the next attempt of " (build_words(newest)) ". " (unused) }
+        (sizes("Next size of one build", &Prediction { reason, ..prediction }))
     }
+}
+
+/// The rows of a prediction.
+pub(super) fn sizes(name: &str, prediction: &Prediction) -> Markup {
+    let (notes, rows): (Vec<_>, Vec<_>) =
+        reasons::rows(prediction).into_iter().partition(|(name, ..)| name.is_empty());
+    html! {
+        (table(name, ["Size", "Value", "¶Because of"], rows.into_iter().map(|(name, value, why)| {
+            [words::title(name), value, why].map(|text| html! { (text) })
+        })))
+        @for (_, note, _) in notes { p.quiet { (words::sentence(&note)) } }
+    }
+}
+
+/// Each group of attempts with different needs, and whether the predicted sizes cover it.
+fn need_groups(prediction: &Prediction, view: &ReaderChoice) -> Markup {
+    let groups = prediction.need_groups.clone().unwrap_or_default();
+    let why = html! { "Among " (reasons::grouped_attempts(&groups)) ". " (words::marked_up(&words::sentence(&groups.reason))) };
+    facts("Groups with different needs", &why, &tables::need_groups(prediction), usize::MAX, view)
 }
 
 /// Describes the build that the next size is for.
@@ -165,18 +158,17 @@ fn for_all_builds(proposal: Option<&Recommendation>, view: &ReaderChoice) -> Mar
     }
 }
 
-/// The reason for the sizes. If no attempt shows the need, the text says why: the page lists attempts, so
-/// "nothing is known" would seem wrong.
-fn sizes_reason(explained: &ExplainResponse, newest: Option<&Summary>) -> String {
-    let prediction = explained.prediction.clone().unwrap_or_default();
-    let basis = prediction.memory_request_bytes.and_then(|request| request.basis).unwrap_or_default();
+/// Why the sizes are the default although attempts are known; empty if they are not.
+fn unused_attempts(explained: &ExplainResponse, newest: Option<&Summary>) -> &'static str {
+    let request =
+        explained.prediction.as_ref().and_then(|prediction| prediction.memory_request_bytes.as_ref());
+    let basis = request.and_then(|request| request.basis.clone()).unwrap_or_default();
     let is_default = basis.rung() == Rung::Default && basis.attempts == 0;
     if newest.is_none() || !is_default || !explained.attempts.is_empty() {
-        return words::sentence(&prediction.reason);
+        return "";
     }
     "None of its attempts says what it needs: only those do that succeeded with a measured need, or that memory stopped. So this is the \
      configured default."
-        .to_owned()
 }
 
 fn jobs_section(explained: &ExplainResponse, view: &ReaderChoice) -> Markup {
@@ -193,23 +185,14 @@ fn jobs_section(explained: &ExplainResponse, view: &ReaderChoice) -> Markup {
 }
 
 fn by_version(versions: &GetStatsResponse, view: &ReaderChoice) -> Markup {
-    let mut groups: Vec<_> = sums::named_groups(&versions.groups)
-        .filter_map(|group| Some((&group.name, group.totals.as_ref()?)))
-        .collect();
-    groups.sort_by(|a, b| b.0.cmp(a.0));
-    let columns = ["version", "attempts", "failed", "highest need", "wasted GiB·h", "mean time"];
-    let more = groups.len() > 1;
-    let table = table_of(columns, groups.into_iter().filter(|_| more), |(name, totals)| {
-        [
-            if name.is_empty() { Unknown } else { Text(name.clone()) },
-            Number(count(totals.attempts)),
-            Number(share_of(totals.failed, totals.attempts)),
-            Number(sums::highest_need_cell(totals)),
-            Number(cell(sums::memory_wasted_hours(totals), amount)),
-            Number(millis(figures::to_whole(sums::mean_wall_ms(totals).unwrap_or(0.0)))),
-        ]
-    });
-    facts("Versions", &Markup::default(), &table, 50, view)
+    let mut groups: Vec<_> = sums::named_groups(&versions.groups).collect();
+    groups.sort_by(|a, b| b.name.cmp(&a.name));
+    if groups.len() < 2 {
+        return Markup::default();
+    }
+    let headings = ["attempts", "failed", "highest need", "wasted GiB·h", "mean time"];
+    let table = tables::groups("version", groups, &headings);
+    facts("Versions", &Markup::default(), &table, LISTED_VERSIONS, view)
 }
 
 /// Whether the memory size is the configured default, because no attempt determines it.
@@ -235,7 +218,7 @@ fn used_attempts(explained: &ExplainResponse, view: &ReaderChoice) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_proto::v1 as pb;
+    use plimsoll_proto::{figures, v1 as pb};
 
     use super::*;
 
@@ -244,12 +227,12 @@ mod tests {
         let reason = "nothing is known about x@1 yet, so this is the configured default".to_owned();
         let basis = Some(pb::Basis { rung: Rung::Default.into(), ..pb::Basis::default() });
         let request = Some(pb::Quantity { basis, ..pb::Quantity::default() });
-        let prediction =
-            Some(pb::Prediction { reason, memory_request_bytes: request, ..pb::Prediction::default() });
+        let prediction = Some(Prediction { reason, memory_request_bytes: request, ..Prediction::default() });
         let explained = ExplainResponse { prediction, ..ExplainResponse::default() };
-        assert!(sizes_reason(&explained, None).starts_with("Nothing is known about x@1 yet"));
-        let listed = sizes_reason(&explained, Some(&Summary::default()));
-        assert!(listed.starts_with("None of its attempts says what it needs"), "{listed}");
+        let shown = |newest| next(&explained, newest).into_string();
+        assert!(shown(None).contains("Nothing is known about x@1 yet"), "{}", shown(None));
+        let listed = shown(Some(&Summary::default()));
+        assert!(listed.contains("None of its attempts says") && !listed.contains("about x@1"), "{listed}");
     }
 
     #[test]
@@ -272,19 +255,5 @@ mod tests {
         assert!(one.contains("For the next attempt of the newest build (1.3, +shared)."), "{one}");
         let none = Recommendation { proposed: None, ..proposal };
         assert_eq!(for_all_builds(Some(&none), &ReaderChoice::default()).into_string(), "");
-    }
-
-    #[test]
-    fn page_reasons_equal_those_of_the_terminal() {
-        for (kind, quantity) in reasons::examples() {
-            let prediction = Some(reasons::prediction_of(kind, &quantity));
-            let page =
-                next(&ExplainResponse { prediction, ..ExplainResponse::default() }, None).into_string();
-            let sentence = reasons::sentence(kind, &quantity);
-            assert!(
-                page.contains(&format!("data-name=\"Because of\">{sentence}</td>")),
-                "{sentence:?} in {page}"
-            );
-        }
     }
 }

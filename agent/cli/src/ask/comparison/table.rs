@@ -1,12 +1,14 @@
 //! Prints two attempts side by side, in two columns.
 
-use plimsoll_proto::{figures::DASH, shown::clean, wrap::wrapped};
+use plimsoll_proto::{
+    cells::{fit_text, text_columns},
+    figures::DASH,
+    shown::clean,
+    wrap::wrapped,
+};
 
 use super::ComparisonRow;
-use crate::ask::{
-    terminal_style::{Paint, TerminalStyle},
-    text::{fit_text, text_columns},
-};
+use crate::ask::terminal_style::{Paint, TerminalStyle};
 
 /// Width of the output if it goes to a file or a pipe, in columns.
 const COLUMNS: usize = 80;

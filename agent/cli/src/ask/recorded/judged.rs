@@ -6,10 +6,7 @@ use plimsoll_proto::v1::{
 };
 
 use super::Answers;
-use crate::ask::{
-    outlook,
-    text::{render_explanation, render_jobs, render_prediction, render_verdict},
-};
+use crate::ask::text::{render_explanation, render_jobs, render_prediction, render_verdict};
 
 fn quantity(value: u64) -> Quantity {
     let basis =
@@ -137,7 +134,7 @@ fn verdicts() -> Answers {
     let by_hand = Verdict { next: Some(prediction()), outlook: Some(known_apart), ..no.clone() };
     vec![
         ("a verdict begins with the answer, then chance, cost and wait", render_verdict(&full)),
-        ("what mends it is said once", outlook::fact_lines(&mended).join("\n")),
+        ("what mends it is said once", render_verdict(&mended)),
         ("no retry", render_verdict(&no)),
         ("a size for a start by hand", render_verdict(&by_hand)),
         ("an attempt that succeeded", render_verdict(&success)),

@@ -5,17 +5,13 @@ use std::fmt::Write as _;
 use plimsoll_proto::{
     evidence::outcome_words,
     facts::{self, Line},
-    measured,
     shown::clean,
-    times,
-    v1::{GetAttemptResponse, Outcome, Summary, Verdict},
+    tables,
+    v1::{GetAttemptResponse, Summary},
 };
 
-use super::{key::key_words, predictor::render_verdict, series, titled_line};
-use crate::{
-    ask::terminal_style::{Paint, TerminalStyle},
-    job_summary::phase_rows,
-};
+use super::{PHASE_COLUMNS, key::key_words, predictor::render_verdict, series, titled_line};
+use crate::ask::terminal_style::{Paint, TerminalStyle};
 
 /// One attempt: its key, its use over time, its prediction, and its verdict.
 pub(in crate::ask) fn render_attempt(shown: &GetAttemptResponse, look: TerminalStyle) -> String {
@@ -28,40 +24,29 @@ pub(in crate::ask) fn render_attempt(shown: &GetAttemptResponse, look: TerminalS
         text.push_str(&titled_line("retried by", &format!("{}, which {ended}", clean(&shown.retried_by))));
     }
     text.push_str(&series::series_lines(&shown.series, summary, look));
-    text.push_str(&named_block("phases", &phase_rows(&summary.phases)));
-    if let Some(verdict) = &shown.verdict {
-        let judged = render_verdict(verdict);
-        text.push_str(&named_block("verdict", &judged.lines().map(str::to_owned).collect::<Vec<_>>()));
-    }
-    text.push_str(&named_block(
-        "before it",
-        &shown.earlier_verdicts.iter().map(earlier_verdict).collect::<Vec<_>>(),
-    ));
-    text
-}
-
-/// One line about a verdict that was replaced by a later one.
-fn earlier_verdict(verdict: &Verdict) -> String {
-    let given = match verdict.given_unix_ms {
-        0 => String::new(),
-        given => format!("{} UTC, ", times::date_time(given)),
-    };
-    let answer = render_verdict(verdict);
-    format!("{given}{}", answer.lines().next().unwrap_or_default())
+    text.push_str(&named_block("phases", &tables::phases(summary, usize::MAX).only(&PHASE_COLUMNS).lines()));
+    text.push_str(&named_block("verdict", &shown.verdict.as_ref().map(render_verdict).unwrap_or_default()));
+    text + &named_block("before it", &tables::earlier_verdicts(&shown.earlier_verdicts).lines())
 }
 
 /// Several lines below one title.
-fn named_block(name: &str, lines: &[String]) -> String {
-    let named = |(nth, line): (usize, &String)| titled_line(if nth == 0 { name } else { "" }, line);
-    lines.iter().enumerate().map(named).collect()
+fn named_block(name: &str, lines: &str) -> String {
+    let named = |(nth, line)| titled_line(if nth == 0 { name } else { "" }, line);
+    lines.lines().enumerate().map(named).collect()
 }
 
 fn attempt_lines(summary: &Summary, look: TerminalStyle) -> String {
     let mut text = titled_line("attempt", &id_words(summary));
     text.push_str(&titled_line("what", &summary.key.as_ref().map(key_words).unwrap_or_default()));
     for (title, sentence) in facts::sentences(summary, &Line::ALL) {
-        let paint = if title == Line::Result.as_str() { end_paint(summary) } else { Paint::Plain };
-        text.push_str(&titled_line(title, &look.paint(paint, &sentence)));
+        let sentence = match Line::ALL.into_iter().find(|line| line.as_str() == title) {
+            Some(Line::Result) => look.paint(tables::result(summary, "").paint(), &sentence),
+            Some(Line::Predicted) => sentence
+                .replace("too small", &look.paint(Paint::Bad, "too small"))
+                .replace(" held", &format!(" {}", look.paint(Paint::Good, "held"))),
+            _ => sentence,
+        };
+        text.push_str(&titled_line(title, &sentence));
     }
     text
 }
@@ -76,15 +61,4 @@ fn id_words(summary: &Summary) -> String {
         let _written = write!(text, ", after {}", clean(&summary.retries));
     }
     text
-}
-
-/// The colour for the result of an attempt.
-pub(super) fn end_paint(summary: &Summary) -> Paint {
-    match summary.outcome() {
-        Outcome::Succeeded => Paint::Good,
-        Outcome::Failed if measured::is_canceled(summary) => Paint::Warn,
-        Outcome::Failed => Paint::Bad,
-        Outcome::Lost | Outcome::Ended => Paint::Warn,
-        Outcome::Running | Outcome::Unspecified => Paint::Plain,
-    }
 }

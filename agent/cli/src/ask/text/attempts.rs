@@ -1,19 +1,12 @@
 //! Prints lists of attempts for people.
 
 use plimsoll_proto::{
-    evidence::result_cell,
-    figures, measured,
     shown::clean,
-    times,
-    v1::{ListAttemptsRequest, ListAttemptsResponse, Summary},
+    tables, times,
+    v1::{ListAttemptsRequest, ListAttemptsResponse},
 };
 
-use super::{
-    attempt::end_paint,
-    key::name,
-    stats,
-    table::{Cell, Column, Table},
-};
+use super::stats;
 use crate::ask::terminal_style::{Paint, TerminalStyle};
 
 /// A row for each attempt; below a failed attempt, the log line that identifies its failure.
@@ -25,30 +18,7 @@ pub(in crate::ask) fn render_attempts(
     if page.attempts.is_empty() {
         return stats::nothing_found(&asked.filter.clone().unwrap_or_default());
     }
-    let mut table = Table::new(vec![
-        Column::text_column("result", 3, 6),
-        Column::number_column("need", 2),
-        Column::number_column("of ask", 4),
-        Column::number_column("time", 5),
-        Column::number_column("ended (UTC)", 6),
-        Column::text_column("pool", 7, 4),
-        Column::text_column("what", 1, 12),
-        // never cut: a part of an id is useless
-        Column::text_column("attempt", 0, usize::MAX),
-    ]);
-    for summary in &page.attempts {
-        table.add_row(row(summary));
-        if !summary.failure_line.is_empty() {
-            let room = look
-                .columns
-                .map_or(usize::MAX, |columns| columns.saturating_sub(super::table::NOTE_INDENT.len()));
-            table.add_note(super::fit_text(&clean(&summary.failure_line), room));
-        }
-    }
-    let mut text = table.render(look);
-    if page.attempts.iter().any(|summary| measured::need_note(summary).is_some()) {
-        text.push_str(&look.paint(Paint::Faint, &format!("{}\n", measured::MARK_NOTE)));
-    }
+    let mut text = look.table(&tables::attempts(&page.attempts), usize::MAX);
     if !page.next_page_token.is_empty() {
         // repeat the times as absolute ones: relative times would mean another period in the next call
         let filter = asked.filter.clone().unwrap_or_default();
@@ -62,19 +32,4 @@ pub(in crate::ask) fn render_attempts(
         text.push_str(&look.paint(Paint::Faint, &more));
     }
     text
-}
-
-fn row(summary: &Summary) -> Vec<Cell> {
-    let share = measured::need_of_ask(summary);
-    let over = share.is_some_and(|share| share > 1.0);
-    vec![
-        Cell::painted(result_cell(summary), end_paint(summary)),
-        measured::marked_need_cell(summary).into(),
-        Cell::painted(measured::need_of_ask_cell(summary), if over { Paint::Warn } else { Paint::Plain }),
-        figures::millis(summary.wall_ms).into(),
-        times::date_time(measured::ended_unix_ms(summary)).into(),
-        clean(&summary.pool).into(),
-        summary.key.as_ref().map(name).unwrap_or_default().into(),
-        clean(&summary.attempt).into(),
-    ]
 }

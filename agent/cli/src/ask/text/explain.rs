@@ -8,7 +8,7 @@ use plimsoll_proto::{
     v1::{ExplainResponse, JobsCurve},
 };
 
-use super::predictor::{render_explained, render_prediction};
+use super::predictor::render_prediction;
 
 /// Most attempts that an explanation shows.
 const SHOWN_ATTEMPTS: usize = 20;
@@ -28,7 +28,7 @@ pub(in crate::ask) fn render_jobs(explained: &ExplainResponse) -> String {
 
 /// A prediction, the need at other numbers of build jobs, and the attempts behind both.
 pub(in crate::ask) fn render_explanation(explained: &ExplainResponse) -> String {
-    let mut text = explained.prediction.as_ref().map(render_explained).unwrap_or_default();
+    let mut text = explained.prediction.as_ref().map(render_prediction).unwrap_or_default();
     text.push_str("disk           no size is given: builds are not measured for it\n");
     if let Some(curve) = &explained.jobs {
         text.push('\n');
@@ -38,10 +38,7 @@ pub(in crate::ask) fn render_explanation(explained: &ExplainResponse) -> String 
         text.push_str("\nno attempt was used\n");
         return text;
     }
-    let mut table = tables::used_attempts(&explained.attempts, SHOWN_ATTEMPTS);
-    // the ids, which may be long, stand last
-    table.columns.rotate_left(1);
-    table.rows.iter_mut().for_each(|row| row.rotate_left(1));
+    let table = tables::used_attempts(&explained.attempts, SHOWN_ATTEMPTS);
     let _written = write!(text, "\n{}", table.lines());
     let rest = explained.attempts.len().saturating_sub(table.rows.len());
     if rest > 0 {
@@ -50,17 +47,13 @@ pub(in crate::ask) fn render_explanation(explained: &ExplainResponse) -> String 
     text.push_str(
         "Weight: the share of the memory sizes that an attempt decides. Counts as: its need at the build jobs and the input asked for.\n",
     );
-    if explained.attempts.iter().any(|used| used.censored) {
-        text.push_str("> is an attempt that memory stopped: it needed more than that.\n");
-    }
     text
 }
 
 /// A row for each number of build jobs, then the conclusions.
 fn jobs(curve: &JobsCurve) -> String {
     let table = tables::jobs_curve(curve);
-    let text = if table.rows.is_empty() { String::new() } else { table.lines() };
     // each clause gets a line of its own, because one long line is hard to read
     let clauses = curve.reason.split("; ").filter(|clause| !clause.is_empty());
-    text + &clauses.map(|clause| clean(clause) + "\n").collect::<String>()
+    table.lines() + &clauses.map(|clause| clean(clause) + "\n").collect::<String>()
 }

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use plimsoll_proto::{shown::clean, v1::Key};
+use plimsoll_proto::{shown::clean, tables::build_name, v1::Key};
 
 /// The key, with the fields that distinguish it from similar keys.
 pub(in crate::ask) fn key_words(key: &Key) -> String {
-    let mut text = name(key);
+    let mut text = build_name(key);
     for (mark, part) in [
         (" ", &key.variants),
         (" arch=", &key.arch),
@@ -21,18 +21,6 @@ pub(in crate::ask) fn key_words(key: &Key) -> String {
     }
     if let Some(jobs) = key.hints.and_then(|hints| hints.build_jobs) {
         let _written = write!(text, " -j{jobs}");
-    }
-    text
-}
-
-/// Package, version and compiler of a key: `zlib@1.3 %gcc@12.2`.
-pub(in crate::ask) fn name(key: &Key) -> String {
-    let mut text = clean(&key.package);
-    for (mark, part) in [("@", &key.version), (" %", &key.compiler), ("@", &key.compiler_version)] {
-        if !part.is_empty() {
-            text.push_str(mark);
-            text.push_str(&clean(part));
-        }
     }
     text
 }

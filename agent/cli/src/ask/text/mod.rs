@@ -4,40 +4,31 @@
 mod attempt;
 #[cfg(feature = "people")]
 mod attempts;
-#[cfg(feature = "people")]
-mod cells;
 mod explain;
-mod groups;
 mod key;
 mod predictor;
 #[cfg(feature = "people")]
 mod proposals;
 #[cfg(feature = "people")]
-pub(super) mod regressions;
-#[cfg(feature = "people")]
 mod series;
 #[cfg(feature = "people")]
 mod stats;
-#[cfg(feature = "people")]
-pub(super) mod table;
-#[cfg(feature = "people")]
-mod totals;
 
 #[cfg(feature = "people")]
 pub(super) use attempt::render_attempt;
 #[cfg(feature = "people")]
 pub(super) use attempts::render_attempts;
-#[cfg(feature = "people")]
-pub(super) use cells::{fit_text, text_columns};
 pub(super) use explain::{render_explanation, render_jobs};
 pub(super) use key::key_words;
-#[cfg(feature = "people")]
-pub(super) use key::name as attempt_name;
+pub(crate) use predictor::{cleaned_row, prediction_lines};
 pub(super) use predictor::{render_prediction, render_verdict};
 #[cfg(feature = "people")]
 pub(super) use proposals::render_proposals;
 #[cfg(feature = "people")]
 pub(super) use stats::render_stats;
+
+/// The columns of a table of phases that a text has room for.
+pub(crate) const PHASE_COLUMNS: [&str; 5] = ["phase", "took", "highest need", "CPU time", "peak"];
 
 /// A section with a heading; empty if it has no content.
 #[cfg(feature = "people")]

@@ -9,7 +9,6 @@ use plimsoll_proto::{
     v1::RecommendResponse,
 };
 
-use super::table::render_facts;
 use crate::ask::TerminalStyle;
 
 /// What is saved, a row for each package, and notes on what the numbers do not show.
@@ -19,7 +18,7 @@ pub(in crate::ask) fn render_proposals(answer: &RecommendResponse, look: Termina
         text.push_str("no attempts match: nothing to propose\n");
     } else {
         let scope = scope(answer).map(|scope| scope + "\n").unwrap_or_default();
-        let rows = render_facts(&table(answer), usize::MAX, look);
+        let rows = look.table(&table(answer), usize::MAX);
         let _written = write!(text, "{}\n{}\n{scope}\n{rows}", clean(&summary(answer)), window(answer));
     }
     if answer.left_out > 0 {

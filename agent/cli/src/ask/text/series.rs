@@ -8,7 +8,7 @@ use plimsoll_proto::{
 
 use super::titled_line;
 use crate::ask::{
-    numbers,
+    curve::{draw_curve, draw_fractions},
     terminal_style::{Paint, TerminalStyle},
 };
 
@@ -28,7 +28,7 @@ pub(super) fn series_lines(series: &[Sample], summary: &Summary, look: TerminalS
     // the summary's peak may be higher than the drawn values, because it was measured over other intervals
     let drawn = cores.iter().copied().fold(0.0, f64::max);
     let most = measured::peak_cores(summary).unwrap_or(drawn).max(drawn);
-    let line = numbers::sparkline_of(&cores, cores.len(), most);
+    let line = draw_fractions(&cores, most, cores.len());
     text.push_str(&titled_line("cpu", &format!("{line}  full height: {}", figures::cores_named(most))));
     let axis = axis_line(moments.len(), &figures::millis(last.elapsed_ms));
     text + &titled_line("", &look.paint(Paint::Faint, &axis))
@@ -38,7 +38,7 @@ pub(super) fn series_lines(series: &[Sample], summary: &Summary, look: TerminalS
 fn memory(moments: &[SeriesPoint], limit: Option<u64>, look: TerminalStyle) -> String {
     let needs: Vec<u64> = moments.iter().map(|moment| moment.need).collect();
     let near = |need: u64| limit.is_some_and(|limit| u128::from(need) * 20 >= u128::from(limit) * 19);
-    let blocks = numbers::sparkline(&needs, needs.len(), limit);
+    let blocks = draw_curve(&needs, limit.unwrap_or(0), needs.len(), true);
     let mut line = String::new();
     for (block, need) in blocks.chars().zip(&needs) {
         let paint = if near(*need) { Paint::Bad } else { Paint::Plain };

@@ -4,24 +4,27 @@ use std::fmt::Write as _;
 
 use plimsoll_proto::{
     WireEnum as _,
-    figures::{self, amount, count},
+    facts::{self, Line},
+    figures::{self, count},
     shown::clean,
-    sums, times,
-    v1::{Filter, GetStatsRequest, GetStatsResponse, Group, GroupBy, StatsTotals, Step},
+    sums,
+    tables::{self, FactTable},
+    times,
+    v1::{Filter, GetStatsRequest, GetStatsResponse, GroupBy, StatsTotals, Step},
 };
 
-use super::{
-    regressions, section,
-    table::{Cell, Column, Table},
-    titled_line, totals,
-};
+use super::{section, titled_line};
 use crate::ask::{
-    filter_words, numbers,
+    curve::{draw_curve, draw_fractions},
+    filter_words,
     terminal_style::{Paint, TerminalStyle},
 };
 
 /// Most groups that are shown.
 const SHOWN_GROUPS: usize = 30;
+
+/// Most rows of each kind of finding.
+const SHOWN_FINDINGS: usize = 10;
 
 /// Most columns of a line that draws totals over time.
 const COLUMNS: usize = 60;
@@ -46,11 +49,20 @@ pub(in crate::ask) fn render_stats(
         GroupBy::Label => clean(&asked.group_label),
         by => by.word().replace('_', " "),
     };
-    head + &totals::totals_lines(&sums, &stats.currency, look)
+    head + &totals_lines(stats, look)
         + &over_time(&stats.steps, asked.step_ms, look)
         + &groups_table(stats, &by, look)
-        + &regressions::finding_sections(stats, look)
+        + &findings(stats, look)
         + &notes(stats, look)
+}
+
+/// The totals, a sentence in each line.
+fn totals_lines(stats: &GetStatsResponse, look: TerminalStyle) -> String {
+    let line = |(title, sentence): (&str, String)| {
+        let is_bad = title == Line::Failures.as_str();
+        titled_line(title, &look.paint(if is_bad { Paint::Bad } else { Paint::Plain }, &sentence))
+    };
+    facts::sentences(stats, &Line::ALL).into_iter().map(line).collect()
 }
 
 /// How many attempts the server has at all, and since when; shown if the query matches none.
@@ -78,34 +90,14 @@ pub(super) fn nothing_found(filter: &Filter) -> String {
 }
 
 fn groups_table(stats: &GetStatsResponse, by: &str, look: TerminalStyle) -> String {
-    if stats.groups.is_empty() {
-        return String::new();
-    }
-    let money = !stats.currency.is_empty();
     // if no attempt reported its request, waste is unknown, and the use is shown instead
     let wasted = stats.totals.as_ref().is_some_and(|totals| sums::memory_asked(totals).is_some());
-    let mut columns = vec![
-        Column::number_column(if wasted { "wasted GiB·h" } else { "used GiB·h" }, 0),
-        Column::number_column("used", 2),
-        Column::number_column("need/ask", 5),
-        Column::number_column("wasted core·h", 4),
-    ];
-    if money {
-        columns.push(Column::number_column("wasted money", 6));
-    }
-    columns.extend([
-        Column::number_column("attempts", 1),
-        Column::number_column("failed", 1),
-        Column::number_column("oom", 3),
-        Column::number_column("peak", 3),
-        Column::text_column("name", 0, 8),
-    ]);
-    let mut table = Table::new(columns);
-    for group in stats.groups.iter().take(SHOWN_GROUPS) {
-        table.add_row(row(group, wasted, money));
-    }
+    let mut headings = vec![if wasted { "wasted GiB·h" } else { "used GiB·h" }];
+    headings.extend(["attempts", "failed", "put to use", "oom", "highest need", "wasted core·h", "need/ask"]);
+    headings.extend((!stats.currency.is_empty()).then_some("wasted money"));
+    let table = look.table(&tables::groups("name", &stats.groups, &headings), SHOWN_GROUPS);
     let title = format!("by {by}, the largest {} first", if wasted { "waste" } else { "use" });
-    let mut text = section(&title, &table.render(look), look);
+    let mut text = section(&title, &table, look);
     let rest = stats.groups.len().saturating_sub(SHOWN_GROUPS);
     if rest > 0 {
         let _written = writeln!(text, "and {rest} more with less (all with -o json)");
@@ -113,34 +105,17 @@ fn groups_table(stats: &GetStatsResponse, by: &str, look: TerminalStyle) -> Stri
     text
 }
 
-fn row(group: &Group, wasted: bool, money: bool) -> Vec<Cell> {
-    let sums = group.totals.clone().unwrap_or_default();
-    let used = sums::memory_used_share(&sums);
-    let slack = used.is_some_and(|used| used < 0.5);
-    let sum = |sum: Option<f64>| figures::cell(sum, amount);
-    let bad = |count: u64| if count > 0 { Paint::Bad } else { Paint::Plain };
-    let mut cells = vec![
-        sum(if wasted { sums::memory_wasted_hours(&sums) } else { sums::memory_used(&sums) }).into(),
-        Cell::painted(figures::cell(used, figures::percent), if slack { Paint::Warn } else { Paint::Plain }),
-        sums::need_over_ask_cell(&sums).into(),
-        sum(sums::cpu_wasted_hours(&sums)).into(),
-    ];
-    if money {
-        let any = sums::memory_asked(&sums).or_else(|| sums::cpu_asked(&sums));
-        cells.push(sum(any.map(|_| sums.wasted_money)).into());
-    }
-    cells.extend([
-        count(sums.attempts).into(),
-        Cell::painted(count(sums.failed), bad(sums.failed)),
-        Cell::painted(count(sums.oom), bad(sums.oom)),
-        sums::highest_need_cell(&sums).into(),
-        if group.name.is_empty() {
-            Cell::painted("(none)".to_owned(), Paint::Faint)
-        } else {
-            clean(&group.name).into()
-        },
-    ]);
-    cells
+/// A section for each kind of finding.
+fn findings(stats: &GetStatsResponse, look: TerminalStyle) -> String {
+    let section_of = |(heading, why, facts): (&str, &str, FactTable)| {
+        let heading = if why.is_empty() { heading.to_owned() } else { format!("{heading} ({why})") };
+        let more = match facts.rows.len().saturating_sub(SHOWN_FINDINGS) {
+            0 => String::new(),
+            more => format!("and {more} more (all with -o json)\n"),
+        };
+        section(&heading, &(look.table(&facts, SHOWN_FINDINGS) + &more), look)
+    };
+    tables::findings(stats).map(section_of).concat()
 }
 
 /// A line over time for each total that is not always 0.
@@ -158,7 +133,7 @@ fn over_time(steps: &[Step], step_ms: u64, look: TerminalStyle) -> String {
     let counts = |name: &str, of: &dyn Fn(&StatsTotals) -> u64| {
         let values: Vec<u64> = sums.iter().map(of).collect();
         let most = values.iter().copied().max().filter(|most| *most > 0)?;
-        let line = numbers::sparkline(&values, cells, None);
+        let line = draw_curve(&values, 0, cells, true);
         Some(titled_line(name, &format!("{line}  at most {}", count(most))))
     };
     let drawn = [
@@ -170,7 +145,7 @@ fn over_time(steps: &[Step], step_ms: u64, look: TerminalStyle) -> String {
     let wasted: Vec<f64> = sums.iter().map(|sums| sums.memory_wasted_gib_hours).collect();
     let most = wasted.iter().copied().fold(0.0, f64::max);
     if most > 0.0 {
-        let line = numbers::sparkline_of(&wasted, cells, 0.0);
+        let line = draw_fractions(&wasted, 0.0, cells);
         text.push_str(&titled_line("wasted", &format!("{line}  at most {}", figures::gib_hours(most))));
     }
     text

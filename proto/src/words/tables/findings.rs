@@ -1,129 +1,49 @@
-//! Findings of the statistics as tables. A table is made once from the messages; the terminal and the page draw it, and make its text
-//! safe to show.
+//! Findings of statistics, and what is behind a prediction.
 
+use super::{
+    FactCell::{
+        Attempt, Build, Ended, Failures, LogLine, Long, Marked, Number, Package, Packages, Painted, Text,
+    },
+    FactTable, Paint, table_of,
+};
 use crate::{
     evidence::cause_words,
-    figures::{self, NOT_KNOWN, amount, bytes, cell, cell_bound, count, millis, part_of, percent, share_of},
+    figures::{self, amount, bytes, cell, cell_bound, count, millis, part_of, percent, share_of},
     measured::{self, IncompleteNeed},
-    reasons::{failure_line, rung_scope},
-    shown::clean,
+    reasons::{failure_line, group_coverage, rung_scope},
     sums::{more_packages, moved_over_words, moved_since_words},
-    times,
     v1::{
-        Cause, ChangeKind, FailureGroup, Flaky, JobsCurve, JobsPoint, MixedNeed, Regression, SilencedRule,
-        UsedAttempt, Variable, WrongVerdicts,
+        ChangeKind, FailureGroup, Flaky, GetStatsResponse, JobsCurve, JobsPoint, MixedNeed, Prediction,
+        Regression, SilencedRule, UsedAttempt, Variable, WrongVerdicts,
     },
 };
 
-/// A table of facts.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct FactTable {
-    /// The heading of each column, in lower case.
-    pub columns: Vec<&'static str>,
-    /// The rows, each with a cell for each column. The first cell names the row.
-    pub rows: Vec<Vec<FactCell>>,
+/// The findings of statistics, the most important kind first: a heading, what to know about it (may be empty), and the table.
+pub fn findings(stats: &GetStatsResponse) -> [(&'static str, &'static str, FactTable); 7] {
+    let moved = "by 30 % or more, and it stayed there; the most expensive first";
+    let mixed = "one size for all of them holds memory that most do not need; the most expensive first";
+    [
+        ("builds whose need has moved", moved, regressions(&stats.regressions)),
+        ("builds that hide groups with different needs", mixed, mixed_needs(&stats.mixed)),
+        ("packages whose need varies most", "", variable_packages(&stats.variable)),
+        (FAILING_LINES, "the most frequent first", failing_lines(&stats.failures)),
+        ("failures that were retried as they were", "over all attempts", flaky_failures(&stats.flaky)),
+        ("causes that people corrected", "", wrong_rules(&stats.wrong)),
+        ("rules that do not count here", "", silenced_rules(&stats.silenced)),
+    ]
 }
 
-/// A cell of a [`FactTable`]. All cells of a column are of one kind.
-#[derive(Debug, Clone, PartialEq)]
-pub enum FactCell {
-    /// Text.
-    Text(String),
-    /// Text that a terminal shows below its row, behind the heading of its column.
-    Long(String),
-    /// A sentence; names between backquotes are marked, where that is possible.
-    Marked(String),
-    /// A number with its unit.
-    Number(String),
-    /// The name of a package, which has a page.
-    Package(String),
-    /// A number of failures, with their cause, project and signature: they have a page. An empty text is any.
-    Failures(u64, Cause, String, String),
-    /// The key of a build, and the name of its package.
-    Build(String, String),
-    /// The id of an attempt, which has a page, with words before it and a note behind it.
-    Attempt(&'static str, String, String),
-    /// Names of packages, and how many more there are: ` and 3 more`.
-    Packages(Vec<String>, String),
-    /// The id of an attempt, which has a page, and when it ended, milliseconds since 1970.
-    Ended(String, u64),
-    /// A line of a log, and the project that it is of, if that is shown.
-    LogLine(String, String),
-    /// A text that is not known.
-    Unknown,
-}
-
-impl FactCell {
-    /// The text of the cell in one line.
-    pub fn text(&self) -> String {
-        match self {
-            Self::Text(text)
-            | Self::Long(text)
-            | Self::Marked(text)
-            | Self::Number(text)
-            | Self::Package(text)
-            | Self::Build(text, _)
-            | Self::LogLine(text, _) => text.clone(),
-            Self::Failures(number, ..) => count(*number),
-            Self::Packages(names, more) => names.join(", ") + more,
-            Self::Ended(_, unix_ms) => times::date_time(*unix_ms),
-            Self::Unknown => NOT_KNOWN.to_owned(),
-            Self::Attempt(words, id, note) => {
-                let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
-                format!("{words} {id}{note}").trim_start().to_owned()
-            }
-        }
-    }
-
-    /// Whether the cell is aligned as a number.
-    pub fn is_number(&self) -> bool {
-        matches!(self, Self::Number(_) | Self::Failures(..))
-    }
-}
-
-impl FactTable {
-    /// The table as lines, texts aligned left and numbers right, for output whose width does not matter.
-    pub fn lines(&self) -> String {
-        let heads = self.columns.iter().map(|head| (*head).to_owned()).collect();
-        let texts = |row: &Vec<FactCell>| row.iter().map(|cell| clean(&cell.text())).collect();
-        let lines: Vec<Vec<String>> = std::iter::once(heads).chain(self.rows.iter().map(texts)).collect();
-        let width =
-            |nth: usize| lines.iter().filter_map(|line| line.get(nth)).map(|text| text.chars().count()).max();
-        let column = |nth: usize| {
-            let is_number = self.rows.first().and_then(|row| row.get(nth)).is_some_and(FactCell::is_number);
-            (width(nth).unwrap_or(0), is_number)
-        };
-        let columns: Vec<(usize, bool)> = (0..self.columns.len()).map(column).collect();
-        let padded = |(text, (width, is_number)): (&String, &(usize, bool))| {
-            if *is_number { format!("{text:>width$}") } else { format!("{text:<width$}") }
-        };
-        let line = |line: &Vec<String>| {
-            let cells: Vec<String> = line.iter().zip(&columns).map(padded).collect();
-            cells.join("  ").trim_end().to_owned() + "\n"
-        };
-        lines.iter().map(line).collect()
-    }
-}
-
-use FactCell::{Attempt, Build, Ended, Failures, LogLine, Long, Marked, Number, Package, Packages, Text};
-
-/// A table with a row for each of `items`.
-pub fn table_of<T, const COLUMNS: usize>(
-    columns: [&'static str; COLUMNS],
-    items: impl IntoIterator<Item = T>,
-    row: impl Fn(T) -> [FactCell; COLUMNS],
-) -> FactTable {
-    FactTable { columns: columns.to_vec(), rows: items.into_iter().map(|item| row(item).to_vec()).collect() }
-}
+/// The heading of [`failing_lines`].
+pub const FAILING_LINES: &str = "failures by the line that they are known by";
 
 /// Builds with a changed need.
-pub fn regressions(moved: &[Regression]) -> FactTable {
+fn regressions(moved: &[Regression]) -> FactTable {
     let columns = ["build", "when", "factor", "before", "now", "changed with it", "extra GiB·h"];
     table_of(columns, moved, |one| {
         [
             Text(one.key.clone()),
             Attempt(moved_since_words(one), one.attempt.clone(), moved_over_words(one)),
-            Number(figures::times(one.factor)),
+            Painted(if one.factor > 1.0 { Paint::Bad } else { Paint::Good }, figures::times(one.factor)),
             Number(bytes(one.before_bytes)),
             Number(bytes(one.now_bytes)),
             Long(match (one.changed.as_str(), one.kind()) {
@@ -137,7 +57,7 @@ pub fn regressions(moved: &[Regression]) -> FactTable {
 }
 
 /// Builds that have groups of attempts with different needs.
-pub fn mixed_needs(builds: &[MixedNeed]) -> FactTable {
+fn mixed_needs(builds: &[MixedNeed]) -> FactTable {
     table_of(["build", "extra GiB·h", "groups"], builds, |one| {
         let reason = one.groups.as_ref().map(|groups| groups.reason.clone()).unwrap_or_default();
         [Build(one.key.clone(), one.package.clone()), Number(amount(one.extra_gib_hours)), Marked(reason)]
@@ -145,7 +65,7 @@ pub fn mixed_needs(builds: &[MixedNeed]) -> FactTable {
 }
 
 /// Packages whose need varies between attempts of one build.
-pub fn variable_packages(packages: &[Variable]) -> FactTable {
+fn variable_packages(packages: &[Variable]) -> FactTable {
     table_of(["package", "varies by", "need from", "to", "attempts"], packages, |one| {
         [
             Package(one.package.clone()),
@@ -158,7 +78,7 @@ pub fn variable_packages(packages: &[Variable]) -> FactTable {
 }
 
 /// Failures that were retried as they were.
-pub fn flaky_failures(failures: &[Flaky]) -> FactTable {
+fn flaky_failures(failures: &[Flaky]) -> FactTable {
     table_of(["what", "passed on retry", "failure"], failures, |one| {
         let (passed, retried) = (one.passed.into(), one.retried.into());
         [
@@ -189,7 +109,7 @@ pub fn failing_lines(groups: &[FailureGroup]) -> FactTable {
 }
 
 /// Rules with verdicts that people corrected.
-pub fn wrong_rules(wrong: &[WrongVerdicts]) -> FactTable {
+fn wrong_rules(wrong: &[WrongVerdicts]) -> FactTable {
     table_of(["rule", "attempts", "cause found", "corrected to"], wrong, |one| {
         let [found, cause] = [one.found(), one.cause()].map(|cause| Text(cause_words(cause).to_owned()));
         [Text(one.rule.clone()), Number(count(one.attempts)), found, cause]
@@ -197,7 +117,7 @@ pub fn wrong_rules(wrong: &[WrongVerdicts]) -> FactTable {
 }
 
 /// Rules and the projects in which they have lost their say.
-pub fn silenced_rules(silenced: &[SilencedRule]) -> FactTable {
+fn silenced_rules(silenced: &[SilencedRule]) -> FactTable {
     table_of(["rule", "wrong", "project"], silenced, |one| {
         let project = if one.project.is_empty() { "all without cases of their own" } else { &one.project };
         [Text(one.rule.clone()), Number(part_of(one.wrong, one.cases)), Text(project.to_owned())]
@@ -208,6 +128,7 @@ pub fn silenced_rules(silenced: &[SilencedRule]) -> FactTable {
 /// sizes that an attempt decides; what it counts as is its need at the build jobs and the input asked for.
 pub fn used_attempts(attempts: &[UsedAttempt], most: usize) -> FactTable {
     let columns = ["attempt", "which is of", "weight", "measured", "counts as", "-j", "time"];
+    let is_stopped = attempts.iter().any(|used| used.censored);
     let is_left_out = |used: &&UsedAttempt| used.weight <= 0.0;
     let shown = attempts.iter().take(most).chain(attempts.iter().skip(most).filter(is_left_out));
     table_of(columns, shown, |used| {
@@ -229,6 +150,43 @@ pub fn used_attempts(attempts: &[UsedAttempt], most: usize) -> FactTable {
             Number(millis(used.wall_ms)),
         ]
     })
+    .noted(if is_stopped {
+        "> is an attempt that memory stopped: it needed more than that."
+    } else {
+        ""
+    })
+}
+
+/// The groups of attempts with different needs that one prediction covers; no rows if there is only one group.
+pub fn need_groups(prediction: &Prediction) -> FactTable {
+    let groups = prediction.need_groups.clone().unwrap_or_default();
+    let columns = [
+        "of the attempts",
+        "attempts",
+        "least need",
+        "median",
+        "highest",
+        "with the sizes above",
+        "known by",
+    ];
+    table_of(columns, groups.groups.iter().enumerate(), |(nth, group)| {
+        let known_by = match &groups.told_apart_by {
+            None => "nothing that is recorded".to_owned(),
+            Some(by) => match by.values.get(nth).map(|values| values.values.join(", ")) {
+                Some(values) if !values.is_empty() => format!("{} {values}", by.field),
+                _ => format!("other values of {}", by.field),
+            },
+        };
+        [
+            Number(percent(group.share)),
+            Number(count(group.attempts.into())),
+            Number(bytes(group.need_least_bytes)),
+            Number(bytes(group.need_median_bytes)),
+            Number(bytes(group.need_most_bytes)),
+            Text(group_coverage(group).to_owned()),
+            Text(known_by),
+        ]
+    })
 }
 
 /// The need at each number of build jobs.
@@ -237,7 +195,7 @@ pub fn jobs_curve(curve: &JobsCurve) -> FactTable {
     table_of(columns, &curve.points, |point| {
         let wall_ms = measured::point_wall_ms(point);
         [
-            Text(format!("-j{}", point.jobs)),
+            Number(format!("-j{}", point.jobs)),
             Number(bytes(point.need_p50_bytes)),
             Number(bytes(point.need_p95_bytes)),
             Number(cell(wall_ms, millis)),

@@ -6,12 +6,12 @@ use unicode_width::UnicodeWidthStr as _;
 const CUT_MARK: &str = "…";
 
 /// Columns that a text takes: two for a wide character, none for a combining accent.
-pub(in crate::ask) fn text_columns(text: &str) -> usize {
+pub fn text_columns(text: &str) -> usize {
     text.width()
 }
 
 /// The text in at most `cells` columns; a longer text is cut and marked.
-pub(in crate::ask) fn fit_text(text: &str, cells: usize) -> String {
+pub fn fit_text(text: &str, cells: usize) -> String {
     if text_columns(text) <= cells {
         return text.to_owned();
     }
