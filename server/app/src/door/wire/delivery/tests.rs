@@ -88,7 +88,7 @@ fn unusable_opening_facts_are_skipped_by_name() {
 }
 
 #[test]
-fn labels_and_tags_beyond_the_bound_are_left_out() {
+fn labels_and_tags_beyond_bounds_are_skipped() {
     let mut wire = opening();
     key(&mut wire).labels = (0..10_000).map(|n| (format!("{n:05}"), "x".to_owned())).collect();
     wire.runner_tags = vec!["docker".into(), "x".repeat(300)];
