@@ -102,4 +102,9 @@ async fn an_untrusted_caller_learns_no_attempt_name() {
     }
     let listed = stats.list_attempts(pb::ListAttemptsRequest::default()).await.unwrap_err();
     assert_eq!(listed.code(), Code::PermissionDenied);
+    // a ticket is stored under the name of its owner
+    for rpc in ["OpenTicket", "WatchTicket", "CloseTicket"] {
+        let refused = plimsoll_tests::call(&site.channel, "", &format!("Placement/{rpc}"), Vec::new()).await;
+        assert_eq!(refused.unwrap_err().code(), Code::Unauthenticated, "{rpc}");
+    }
 }

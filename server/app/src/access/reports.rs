@@ -22,7 +22,7 @@ pub(crate) fn reporter(
     project: &str,
     path: &str,
 ) -> Result<Reporter, ForeignJob> {
-    let Some(caller) = caller else { return Ok(Reporter::server()) };
+    let Some(caller) = caller.filter(|_| !guard.is_open()) else { return Ok(Reporter::server()) };
     if caller.sees(project) {
         return Ok(caller.reporter_for(project));
     }

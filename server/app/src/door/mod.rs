@@ -1,11 +1,11 @@
 //! The doors of the server: the gRPC and HTTP listeners with their connections, and the web page. A handler converts the request, calls a
 //! room, and converts the result.
 
-mod admission;
 pub(crate) mod agent_files;
 pub(crate) mod calls;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod gate;
 pub(crate) mod grpc;
 pub(crate) mod http;
 pub(crate) mod http_state;

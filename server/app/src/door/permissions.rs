@@ -77,8 +77,8 @@ const RPCS: [Endpoint; 23] = [
     Endpoint::of("/externalscaler.ExternalScaler/StreamIsActive", READER).lasting(),
     Endpoint::of("/externalscaler.ExternalScaler/GetMetricSpec", READER),
     Endpoint::of("/externalscaler.ExternalScaler/GetMetrics", READER),
-    Endpoint::of("/grpc.health.*", Who::Anyone),
-    Endpoint::of("/grpc.reflection.*", Who::Anyone).sending(),
+    Endpoint::of("/grpc.health.*", Who::Anyone).lasting(),
+    Endpoint::of("/grpc.reflection.*", Who::Anyone).lasting().sending(),
 ];
 
 /// The paths of the HTTP listener.
@@ -98,6 +98,11 @@ const PATHS: [Endpoint; 11] = [
     Endpoint::of("POST /RPC2", CALLER).named(),
     Endpoint::of("POST /", CALLER).named(),
 ];
+
+/// GitLab's hooks where they have a secret, which proves the caller and is checked later.
+pub(super) const HOOK_WITH_SECRET: Endpoint = Endpoint::of(COLLECT_PATH, Who::Anyone);
+/// Kubernetes' webhook: the TLS settings of its listener, and a secret in its path, decide who may call.
+pub(super) const WEBHOOK: Endpoint = Endpoint::of("/admit*", Who::Anyone);
 
 /// Any other path, most of them pages.
 const OTHER_PATHS: Endpoint = Endpoint::of("", READER);

@@ -44,11 +44,11 @@ impl ReadApi {
         caller: &Arc<Identity>,
         asked: pb::ListAttemptsRequest,
     ) -> Result<pb::ListAttemptsResponse, Refusal> {
-        let request = wire::paging::PageRequest::read(&asked)?;
+        let mut page = wire::paging::Page::read(&asked)?;
         let filter = wire::filter::filter(asked.filter)?;
-        let mut page = request.page();
+        let builder = page.builder();
         let take = |place: &_, listed| page.add_if_room(place, wire::attempts::listed(listed));
-        let listed = self.statistics.list(caller, filter, request.builder(), take).await?;
+        let listed = self.statistics.list(caller, filter, builder, take).await?;
         Ok(page.end(&listed))
     }
 

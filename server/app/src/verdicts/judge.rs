@@ -66,9 +66,34 @@ impl Verdicts {
     /// reports by others. If the report adds no evidence, the answer is the verdict in force.
     pub(crate) async fn judge(&self, asked: Evidence, asker: Asker) -> Result<Verdict, Refusal> {
         let asked = self.masked(asked).await?;
-        let _turn = self.queue.wait_for_turn(&asked.attempt).await;
-        let found = self.ingest.find(&asked.attempt).await?;
+        let (_turn, found) = self.in_turn(&asked.attempt).await?;
         self.judge_in_turn(asked, asker, found).await
+    }
+
+    /// Like [`Self::judge`], on the first of these attempts on which the asker may report, else on the first that is not known; `None` if there
+    /// is no such attempt. An attempt that is known is read once, in its turn.
+    pub(crate) async fn judge_one_of(
+        &self,
+        names: &[AttemptId],
+        asked: Evidence,
+        asker: Asker,
+    ) -> Result<Option<Verdict>, Refusal> {
+        let asked = self.masked(asked).await?;
+        let mut unknown = None;
+        for name in names {
+            let (_turn, found) = self.in_turn(name).await?;
+            match &found {
+                None => unknown = unknown.or(Some(name)),
+                Some((summary, _running)) if asker.by.may_report_on(&summary.key.project) => {
+                    let asked = Evidence { attempt: name.clone(), ..asked };
+                    return self.judge_in_turn(asked, asker, found).await.map(Some);
+                }
+                Some(_of_another) => {}
+            }
+        }
+        let Some(name) = unknown else { return Ok(None) };
+        let (_turn, found) = self.in_turn(name).await?;
+        self.judge_in_turn(Evidence { attempt: name.clone(), ..asked }, asker, found).await.map(Some)
     }
 
     /// Like [`Self::judge`], for a caller that masked the question and has the turn of the attempt: only one question about an attempt is

@@ -28,17 +28,17 @@ impl Verdicts {
     ) -> Result<Verdict, Refusal> {
         let _own = caller.within(|caller| caller.place(Bound::Verdicts)).map_err(Refusal::Exceeded)?;
         let _place = self.queue.take_slot(caller.trusted)?;
-        question = self.masked(question).await?;
         if learns_nothing(caller) {
             let (asker, scope) = (Asker::stranger(), VerdictScope::WithoutAttempt);
-            return self.judge_without_storing(question, asker, scope, None).await;
+            return self.judge_without_storing(self.masked(question).await?, asker, scope, None).await;
         }
+        mask::key(&mut question.key);
         let meant = self.meant_attempt(caller, &question, newest_run).await?;
         question.attempt.clone_from(&meant.id);
         let measured = meant.found.as_ref().map(|(summary, _running)| &**summary);
         let scoped = self.scope(caller, &mut question, measured)?;
-        // what the token proves replaces fields of the key
-        mask::key(&mut question.key);
+        // a log takes time, so that of a caller that may not ask is not masked; what the token proves has replaced fields of the key
+        let question = self.masked(question).await?;
         match scoped {
             (VerdictScope::Kept, asker) => {
                 let (_turn, found) = self.in_turn(&meant.id).await?;
@@ -81,7 +81,7 @@ impl Verdicts {
 
     /// Waits until no other question about the attempt is judged. The attempt is read again, because it may have ended, or have another
     /// cause, since.
-    async fn in_turn(&self, attempt: &AttemptId) -> Result<(AttemptTurn, FoundAttempt), Refusal> {
+    pub(super) async fn in_turn(&self, attempt: &AttemptId) -> Result<(AttemptTurn, FoundAttempt), Refusal> {
         let turn = self.queue.wait_for_turn(attempt).await;
         Ok((turn, self.ingest.find(attempt).await?))
     }

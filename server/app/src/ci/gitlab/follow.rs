@@ -17,7 +17,7 @@ use std::{
 };
 
 use plimsoll_core::{
-    domain::{AttemptId, Evidence, JobStatus, Key, ReportedOutcome},
+    domain::{Evidence, JobStatus, Key, ReportedOutcome},
     validated,
 };
 use plimsoll_proto::limits;
@@ -302,7 +302,7 @@ impl FollowerParts {
             Some(pipeline) => fetch_runs(client, project, pipeline, &name).await?,
             None => Vec::new(),
         };
-        let Some(attempt) = self.attempt(&reported).await else { return Ok(reported) };
+        let Some(first) = reported.attempts.first() else { return Ok(reported) };
         let key = validated::key(Some(job.key.clone())).unwrap_or_else(|fault| {
             tracing::info!(%fault, "the job of a hook is not understood: judged without its key");
             Key::default()
@@ -319,10 +319,11 @@ impl FollowerParts {
             failure_reason: reason.clone(),
             log_tail: log,
             listed,
-            ..Evidence::about(attempt)
+            ..Evidence::about(first.clone())
         };
-        match Box::pin(self.verdicts.judge(evidence, asker)).await {
-            Ok(verdict) => {
+        match Box::pin(self.verdicts.judge_one_of(&reported.attempts, evidence, asker)).await {
+            Ok(None) => Ok(reported),
+            Ok(Some(verdict)) => {
                 let (action, cause) = (verdict.action.as_str(), verdict.cause.as_str());
                 tracing::info!(attempt = %verdict.attempt, action, cause, "judged a failed job");
                 self.metrics.hooks.get_or_create(&KindLabel::of("judged")).inc();
@@ -336,22 +337,6 @@ impl FollowerParts {
                 Ok(ReportedOutcome { reason, ..reported })
             }
         }
-    }
-
-    /// The attempt of the job, among the ids that it may have: an attempt on which the reporter may
-    /// report, else the first id that no attempt has.
-    async fn attempt(&self, reported: &ReportedOutcome) -> Option<AttemptId> {
-        let mut free = None;
-        for id in &reported.attempts {
-            match self.ingest.find(id).await {
-                Ok(Some((summary, _))) if reported.by.may_report_on(&summary.key.project) => {
-                    return Some(id.clone());
-                }
-                Ok(Some(_of_another)) => {}
-                Ok(None) | Err(_) => free = free.or(Some(id)),
-            }
-        }
-        free.cloned()
     }
 }
 

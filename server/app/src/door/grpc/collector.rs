@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
-    guarded::{caller, ended},
+    caller::{caller, ended},
     outbound::{Answers, Outbound},
     pending_acks::PendingAcks,
     streams::{StreamLimit, Streams},

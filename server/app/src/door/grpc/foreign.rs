@@ -64,7 +64,8 @@ pub(crate) fn counted(bytes: &[u8]) {
         let _checked = wire::filter::question(request).is_ok();
     }
     if let Ok(request) = pb::ListAttemptsRequest::decode(bytes) {
-        let _checked = wire::paging::check_request(&request).is_ok();
+        let _checked =
+            wire::paging::Page::read(&request).is_ok() && wire::filter::filter(request.filter).is_ok();
     }
     if let Ok(request) = pb::RecommendRequest::decode(bytes) {
         let _checked = wire::recommendations::question(request).is_ok();

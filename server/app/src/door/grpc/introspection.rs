@@ -3,7 +3,7 @@
 use plimsoll_proto::v1::{self as pb, introspection_server::Introspection};
 use tonic::{Request, Response, Status};
 
-use super::guarded::caller;
+use super::caller::caller;
 use crate::{access::identity::Role, runtime::clock::Clock};
 
 /// The service `plimsoll.v1.Introspection`.

@@ -1,29 +1,27 @@
 //! The gRPC listener: the services of `plimsoll.v1`, KEDA's external scaler, health and reflection.
 //! Handlers convert the request, call a room, and convert the result.
 
-mod call_answer;
+mod caller;
 mod collector;
-mod deadline;
 pub(crate) mod foreign;
-mod gate;
-mod guarded;
 mod introspection;
 mod outbound;
 mod pending_acks;
 mod placement;
+mod port;
 mod predictor;
-mod request_check;
 mod scaler;
-mod serving;
 mod stats;
 mod status;
 mod streams;
 mod tickets;
 
-use std::{future::ready, sync::Arc};
+#[cfg(test)]
+pub(super) use caller::tests::OneStream;
+use std::{future::ready, sync::Arc, time::Duration};
 
+use axum::{Router, body::Body};
 use collector::CollectorService;
-use gate::{Gate, MAX_REFLECTIONS};
 use hyper::{Request, body::Incoming};
 use introspection::IntrospectionService;
 use placement::PlacementService;
@@ -36,29 +34,29 @@ use plimsoll_proto::{
         placement_server::PlacementServer, predictor_server::PredictorServer, stats_server::StatsServer,
     },
 };
+use port::{GrpcPort, http1_refusal};
 use predictor::PredictorService;
+use prometheus_client::metrics::family::Family;
 use scaler::ScalerService;
-pub(crate) use serving::policy;
 use stats::StatsService;
 use streams::{StreamLimit, Streams};
-use tokio::{
-    runtime::Handle,
-    sync::{Semaphore, watch},
-};
+use tokio::{runtime::Handle, sync::watch};
 use tokio_util::{either::Either, sync::CancellationToken, task::TaskTracker};
-use tonic::{codegen::Service as _, service::Routes};
+use tonic::{Status, service::Routes};
 use tonic_health::{
     ServingStatus,
     pb::health_server::HealthServer,
     server::{HealthReporter, HealthService},
 };
+use tower::ServiceExt as _;
 
 use crate::{
     access::guard::Guard,
     door::{
         Services,
         calls::Calls,
-        net::{self, Listener, Policy},
+        gate::Gate,
+        net::{self, Bounds, Listener, OwnThreads, Policy},
         read_api::ReadApi,
     },
     ingest::Ingest,
@@ -66,6 +64,20 @@ use crate::{
     runtime::metrics::Metrics,
     tickets::WaitSlots,
 };
+
+/// Time limit for the first call of a connection: every gRPC client sends it at once.
+const FIRST_WITHIN: Duration = Duration::from_secs(10);
+/// Time limit for the first admitted call of a connection: an agent sends it at once.
+const ADMITTED_WITHIN: Duration = Duration::from_mins(1);
+/// Time limit from the head of a call to the end of its message. The largest messages have 4 MiB; most arrive with the head.
+const MESSAGE_WITHIN: Duration = Duration::from_secs(10);
+/// A connection without a call for this long is closed; the client connects again for its next
+/// call. A running agent always has a call.
+const UNUSED_AFTER: Duration = Duration::from_mins(5);
+/// Most streams of one connection. A proxy may put the streams of many agents on one connection.
+const STREAMS_PER_CONNECTION: u32 = 1024;
+/// The rpc of the agents' streams.
+const AGENTS_STREAM: &str = "/plimsoll.v1.Collector/Stream";
 
 /// Most bytes of a message to a service that is open to every caller: such a message has little
 /// more than a name.
@@ -144,8 +156,23 @@ fn reflected() -> tonic_reflection::server::Builder<'static> {
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
 }
 
-/// Path of the health service's methods.
-const HEALTH_PATH: &str = "/grpc.health.v1.Health/";
+/// The limits for this number of connections. The streams of agents, and the connections with such streams, run on the threads `agents`.
+pub(crate) fn policy(connections: usize, agents: Handle, metrics: &Metrics) -> Policy {
+    Policy {
+        bounds: Bounds {
+            connections,
+            first: FIRST_WITHIN,
+            admitted: ADMITTED_WITHIN,
+            body: MESSAGE_WITHIN,
+            idle: UNUSED_AFTER,
+        },
+        streams: STREAMS_PER_CONNECTION,
+        grpc: Some(OwnThreads { path: AGENTS_STREAM, threads: agents }),
+        open: metrics.connections.clone(),
+        replaced: metrics.connections_replaced.clone(),
+        cut: Family::default(),
+    }
+}
 
 /// Serves a server that waits for the store until `stopping`: health is `NOT_SERVING`, and each other call gets the reason why.
 pub(crate) async fn serve_standby(
@@ -156,14 +183,12 @@ pub(crate) async fn serve_standby(
 ) {
     let (reporter, health) = tonic_health::server::health_reporter();
     set_health(&reporter, false, false).await;
-    let health = health.max_decoding_message_size(OPEN_MESSAGE_BYTES);
-    let answer = move |request: Request<Incoming>| {
-        let refusal = request_check::http1_refusal(&request);
-        if refusal.is_none() && request.uri().path().starts_with(HEALTH_PATH) {
-            return Either::Left(health.clone().call(request));
-        }
-        let unavailable = || tonic::Status::unavailable(reason.borrow().clone()).into_http();
-        Either::Right(ready(Ok(refusal.unwrap_or_else(unavailable))))
+    let unavailable = move || ready(Status::unavailable(reason.borrow().clone()).into_http::<Body>());
+    let routes = Routes::new(health.max_decoding_message_size(OPEN_MESSAGE_BYTES)).into_axum_router();
+    let routes = routes.fallback(unavailable).with_state(());
+    let answer = move |request: Request<Incoming>| match http1_refusal(request.version(), request.headers()) {
+        Some(refusal) => Either::Left(ready(Ok(refusal))),
+        None => Either::Right(routes.clone().oneshot(request)),
     };
     net::serve(listener, policy, answer, stopping).await;
 }
@@ -177,15 +202,28 @@ pub(crate) async fn serve(
     parts: GrpcParts,
     health: HealthReporter,
 ) -> anyhow::Result<()> {
+    let policy = policy(parts.connections, parts.agents.clone(), &parts.metrics);
+    let stopping = parts.stopping.clone();
+    let gate = Arc::new(Gate {
+        port: GrpcPort::new(parts.calls.clone(), Arc::clone(&parts.metrics)),
+        calls: parts.calls.clone(),
+        guard: parts.guard.clone(),
+        body_within: policy.bounds.body,
+        routes: routes(parts, health)?,
+    });
+    net::serve(listener, policy, move |request| Arc::clone(&gate).answer(request), stopping).await;
+    Ok(())
+}
+
+/// All services.
+fn routes(parts: GrpcParts, health: HealthReporter) -> anyhow::Result<Router> {
     let health = HealthService::from_health_reporter(health);
     let (stats, predictor) = (parts.stats(), parts.predictor());
     let placement = parts.placement();
     let introspection = IntrospectionService { is_open: parts.guard.is_open() };
     let scaler = ScalerService::new(parts.services.demands.clone(), parts.streams(scaler::STREAMS));
     let streams = parts.streams(collector::STREAMS);
-    let GrpcParts { ingest, pools, metrics, calls, guard, connections, agents, stopping, .. } = parts;
-    let policy = policy(connections, agents, &metrics);
-    let collector = CollectorService::new(ingest, pools, Arc::clone(&metrics), streams);
+    let collector = CollectorService::new(parts.ingest, parts.pools, parts.metrics, streams);
     let routes = Routes::default()
         .add_service(HealthServer::new(health).max_decoding_message_size(OPEN_MESSAGE_BYTES))
         .add_service(reflected().build_v1()?.max_decoding_message_size(OPEN_MESSAGE_BYTES))
@@ -196,9 +234,5 @@ pub(crate) async fn serve(
         .add_service(ExternalScalerServer::new(scaler).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(IntrospectionServer::new(introspection).max_decoding_message_size(OPEN_MESSAGE_BYTES))
         .add_service(StatsServer::new(stats).max_decoding_message_size(limits::MESSAGE_BYTES));
-    let message_within = policy.bounds.body;
-    let reflections = Arc::new(Semaphore::new(MAX_REFLECTIONS));
-    let gate = Gate { services: routes.prepare(), calls, guard, metrics, message_within, reflections };
-    serving::serve(listener, policy, gate, stopping).await;
-    Ok(())
+    Ok(routes.prepare().into_axum_router())
 }

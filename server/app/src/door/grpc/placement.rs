@@ -5,7 +5,7 @@ use plimsoll_core::placement::{BuildKind, Pool};
 use plimsoll_proto::v1::{self as pb, placement_server::Placement};
 use tonic::{Request, Response, Status};
 
-use super::{guarded::caller, outbound::Answers, streams::Streams, tickets::follow};
+use super::{caller::caller, outbound::Answers, streams::Streams, tickets::follow};
 use crate::{
     access::Refusal,
     door::wire::{

@@ -8,7 +8,7 @@ use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
-    guarded::{caller, ended},
+    caller::{caller, ended},
     outbound::{self, Outbound},
     streams::{StreamLimit, Streams},
 };

@@ -13,7 +13,7 @@ use plimsoll_proto::externalscaler::{
 use tonic::{Request, Response, Status};
 
 use super::{
-    guarded::caller,
+    caller::caller,
     outbound::{Answers, Outbound},
     streams::{StreamLimit, Streams},
 };

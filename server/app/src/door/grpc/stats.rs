@@ -7,7 +7,7 @@ use plimsoll_proto::v1::{self as pb, stats_server::Stats};
 use tonic::{Request, Response, Status};
 pub(super) use watch::WATCHERS;
 
-use super::{guarded::caller, outbound::Answers, status, streams::Streams};
+use super::{caller::caller, outbound::Answers, status, streams::Streams};
 use crate::door::read_api::ReadApi;
 
 /// The service `plimsoll.v1.Stats`.

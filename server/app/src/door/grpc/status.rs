@@ -7,7 +7,10 @@ use tonic::{
 };
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use crate::access::Refusal;
+use crate::{
+    access::{Refusal, identity::Denied},
+    door::gate::NotAdmitted,
+};
 
 /// The name of a code in metrics: as gRPC names it, in lower case.
 pub(super) fn name(code: Code) -> &'static str {
@@ -73,6 +76,21 @@ impl From<Refusal> for Status {
             ),
             None => Status::new(code, refusal.to_string()),
         }
+    }
+}
+
+impl From<NotAdmitted> for Status {
+    fn from(why: NotAdmitted) -> Self {
+        let (code, text) = match why {
+            NotAdmitted::Exceeded(exceeded) => return Refusal::Exceeded(exceeded).into(),
+            NotAdmitted::OverAll(text) => (Code::PermissionDenied, text),
+            NotAdmitted::Denied(denied) => match denied {
+                Denied::Unidentified | Denied::NotAccepted(_) => (Code::Unauthenticated, denied.to_string()),
+                Denied::NotNow | Denied::Changed => (Code::Unavailable, denied.to_string()),
+                Denied::NoGrant | Denied::NotAllowed { .. } => (Code::PermissionDenied, denied.to_string()),
+            },
+        };
+        Self::new(code, text)
     }
 }
 

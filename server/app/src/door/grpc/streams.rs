@@ -9,7 +9,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::Status;
 
 use super::{
-    guarded::ended,
+    caller::ended,
     outbound::{Answers, Outbound, outbound},
 };
 use crate::{
@@ -64,12 +64,6 @@ impl Streams {
         let own = caller.within(|caller| caller.place(Bound::Streams)).map_err(Refusal::Exceeded)?;
         Ok(ReservedStream { streams: self, caller, places: (place, own) })
     }
-
-    /// Number of free slots.
-    #[cfg(test)]
-    pub(super) fn free_slots(&self) -> usize {
-        self.slots.available_permits()
-    }
 }
 
 impl ReservedStream<'_> {
@@ -109,5 +103,48 @@ impl ReservedStream<'_> {
                 outbound.end(None, status);
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_stream::StreamExt as _;
+    use tonic::Code;
+
+    use super::*;
+    use crate::{
+        access::identity::{Identity, Role},
+        door::grpc::OneStream,
+    };
+
+    /// A stream that sends nothing.
+    fn open(streams: &Streams, caller: Caller) -> Result<Answers<()>, Code> {
+        let stream = streams.reserve(caller).map_err(|status| status.code())?;
+        Ok(stream.answer(|_outbound| Box::pin(std::future::pending())))
+    }
+
+    async fn ended(mut answers: Answers<()>) -> Code {
+        answers.next().await.unwrap().unwrap_err().code()
+    }
+
+    #[tokio::test]
+    async fn streams_are_limited_and_end_with_a_reason() {
+        let (tasks, stopping, one) =
+            (TaskTracker::new(), CancellationToken::new(), OneStream::new(Role::Reader));
+        let at_once = StreamLimit { what: "streams of a test", most: 2 };
+        let streams = Streams::new(at_once, tasks.clone(), stopping.clone());
+        let of_one = open(&streams, one.caller()).unwrap();
+        assert_eq!(open(&streams, one.caller()).err(), Some(Code::ResourceExhausted), "the caller has one");
+        let of_others = open(&streams, Identity::anyone().into()).unwrap();
+        let too_many = open(&streams, Identity::anyone().into()).err();
+        assert_eq!(too_many, Some(Code::ResourceExhausted), "there are two");
+        one.change();
+        assert_eq!(ended(of_one).await, Code::Unavailable, "what it may do has changed");
+        stopping.cancel();
+        assert_eq!(ended(of_others).await, Code::Unavailable);
+        // all slots are free again
+        tasks.close();
+        tasks.wait().await;
+        let _both = [one.caller(), Identity::anyone().into()].map(|caller| open(&streams, caller).unwrap());
     }
 }

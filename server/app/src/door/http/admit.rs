@@ -18,10 +18,11 @@ use plimsoll_core::domain::FieldViolation;
 use tokio::{sync::Semaphore, time::timeout};
 
 use super::refusal::{json, refuse};
-use crate::{ci::kubernetes::SkipReason, door::http_state::HttpState};
+use crate::{
+    ci::kubernetes::SkipReason,
+    door::{gate::ADMIT_PATH, http_state::HttpState},
+};
 
-/// Path of the webhook; the secret of `admit_secret_file` follows it, if there is one.
-pub(super) const ADMIT_PATH: &str = "/admit";
 /// Largest body: the API server's own limit for a request is 3 MiB, and the review adds some text.
 const BODY_BYTES: usize = 4 * 1024 * 1024;
 /// Most reviews at once; each takes several times its bytes in memory. Further ones are refused,

@@ -1,26 +1,20 @@
 //! `GET /admin/backup`: sends an archive of the store.
 
-use std::{
-    net::IpAddr,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, ready},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, Bytes},
-    extract::{Extension, Request, State},
-    http::{HeaderMap, HeaderName, StatusCode, header},
+    extract::{Extension, State},
+    http::{HeaderMap, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
-use http_body::Frame;
 use plimsoll_core::domain::Bytes as Quantity;
 use plimsoll_store::backup::BackupStream;
-use tokio::sync::mpsc::{self, error::SendTimeoutError};
-use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use tokio::{sync::mpsc, time::timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::task::TaskTracker;
 
-use super::hosts::{Host, requested_hosts};
+use super::hosts;
 use crate::{
     access::guard::Caller,
     door::{http_state::HttpState, net::Peer},
@@ -44,9 +38,6 @@ const BACKUP: &str = "a backup";
 /// take more, so the remaining memory is checked before each piece.
 const BACKUP_MEMORY: Quantity = Quantity(48 << 20);
 
-/// Headers that proxies add; so are all headers that start with [`FORWARDED_PREFIX`].
-const PROXY_HEADERS: [&str; 3] = ["forwarded", "via", "x-real-ip"];
-const FORWARDED_PREFIX: &str = "x-forwarded-";
 /// The answer to a caller on another machine.
 const NOT_LOCAL_ANSWER: &str = "a backup is given to callers on the server's own machine only, who ask it as localhost and through no proxy: \
      plimsoll-server backup FILE; with backup_remote = on operators may take it from other machines, through no proxy\n";
@@ -58,12 +49,13 @@ const NOT_LOCAL_ANSWER: &str = "a backup is given to callers on the server's own
 pub(super) async fn backup(
     State(parts): State<HttpState>,
     Extension(Peer { address: peer, local, .. }): Extension<Peer>,
-    request: Request,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+    headers: HeaderMap,
 ) -> Response {
-    let extensions = request.extensions();
-    let caller =
-        extensions.get::<Caller>().map_or_else(|| "anyone".into(), |caller| Arc::clone(&caller.name));
-    if !may_take_backup(&request, (peer.ip(), local), parts.backup_remote) {
+    let caller = &caller.name;
+    let is_local = || hosts::is_of_this_machine((&headers, &uri), (peer.ip(), local));
+    if hosts::is_through_proxy(&headers) || !(parts.backup_remote || is_local()) {
         tracing::warn!(target: AUDIT, %peer, %caller, "refused a backup to another machine");
         return (StatusCode::FORBIDDEN, NOT_LOCAL_ANSWER).into_response();
     }
@@ -79,48 +71,11 @@ pub(super) async fn backup(
         Ok(snapshot) => {
             tracing::info!(target: AUDIT, %peer, %caller, "gave a backup");
             let live = LiveBackup { stream: BackupStream::new(snapshot), memory, _share: Some(share) };
-            let archive = ArchiveBody::new(live, CLIENT_READ_TIMEOUT, Arc::clone(&parts.metrics));
-            let content_type = [(header::CONTENT_TYPE, "application/octet-stream")];
-            (content_type, Body::new(archive)).into_response()
+            let archive = archive(live, CLIENT_READ_TIMEOUT, Arc::clone(&parts.metrics));
+            ([(header::CONTENT_TYPE, "application/octet-stream")], Body::from_stream(archive)).into_response()
         }
         Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response(),
     }
-}
-
-/// Whether a request from address `peer` to address `local` gets a backup. `remote`: other machines
-/// may get one.
-fn may_take_backup(request: &Request, (peer, local): (IpAddr, Option<IpAddr>), remote: bool) -> bool {
-    let is_own = is_this_machine(peer, local) && names_this_machine(request, local);
-    !is_for_others(request.headers()) && (is_own || remote)
-}
-
-/// Whether `peer` is this machine. `local` is this machine's end of the connection: a listener on
-/// one address of the machine is reached from the same address, not from loopback.
-fn is_this_machine(peer: IpAddr, local: Option<IpAddr>) -> bool {
-    let peer = peer.to_canonical();
-    peer.is_loopback() || local.is_some_and(|local| local.to_canonical() == peer)
-}
-
-/// Whether the request came through a proxy that adds its headers.
-fn is_for_others(headers: &HeaderMap) -> bool {
-    headers
-        .keys()
-        .map(HeaderName::as_str)
-        .any(|name| PROXY_HEADERS.contains(&name) || name.starts_with(FORWARDED_PREFIX))
-}
-
-/// Whether all host names in the request mean this machine: its own IP address or localhost.
-fn names_this_machine(request: &Request, local: Option<IpAddr>) -> bool {
-    let mut asked = requested_hosts(request.headers(), request.uri()).peekable();
-    asked.peek().is_some() && asked.all(|asked| is_local_name(asked, local))
-}
-
-/// Whether a host name, with or without port, always means this machine.
-fn is_local_name(asked: &str, local: Option<IpAddr>) -> bool {
-    Host::parse(asked).is_some_and(|host| match host {
-        Host::Address(address) => is_this_machine(address, local),
-        Host::Name(_) => host.is_localhost(),
-    })
 }
 
 /// A running backup, with the memory that it reserved.
@@ -130,18 +85,8 @@ struct LiveBackup {
     _share: Option<AnswerShare>,
 }
 
-/// The body of the answer. A separate task reads the next piece of the archive while the last one
-/// is sent: a client that stalls polls nothing, and the task must still end the backup in time.
-struct ArchiveBody {
-    pieces: mpsc::Receiver<Result<Bytes, IncompleteArchive>>,
-    metrics: Arc<Metrics>,
-    has_ended: bool,
-    /// The task that reads the archive; aborted on drop.
-    _reading: AbortOnDropHandle<()>,
-}
-
 /// Why an archive is incomplete.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 enum IncompleteArchive {
     #[error("{0}")]
     Unreadable(String),
@@ -149,94 +94,75 @@ enum IncompleteArchive {
     Overloaded(TooLittleMemory),
     #[error("the backup was cut short: its client took nothing for {}", humantime::format_duration(*.0))]
     Stalled(Duration),
+    #[error("the client has left")]
+    Left,
 }
 
-impl ArchiveBody {
-    fn new(live: LiveBackup, taken_within: Duration, metrics: Arc<Metrics>) -> Self {
-        let (sender, pieces) = mpsc::channel(1);
-        let reading = TaskTracker::new().spawn(read(live, taken_within, sender));
-        Self { pieces, metrics, has_ended: false, _reading: AbortOnDropHandle::new(reading) }
-    }
-
-    fn count_end(&mut self, how: &'static str) {
-        if !std::mem::replace(&mut self.has_ended, true) {
-            self.metrics.backups.get_or_create(&KindLabel::of(how)).inc();
+/// The archive. A separate task reads the next piece while the last one is sent: a client that stalls polls nothing, and the task must still
+/// end the backup in time.
+fn archive(
+    live: LiveBackup,
+    taken_within: Duration,
+    metrics: Arc<Metrics>,
+) -> ReceiverStream<Result<Bytes, IncompleteArchive>> {
+    let (sender, pieces) = mpsc::channel(1);
+    TaskTracker::new().spawn(async move {
+        // after an error the store is released first
+        let ended = read(live, taken_within, &sender).await;
+        let kind = match &ended {
+            Ok(()) => "whole",
+            Err(IncompleteArchive::Left) => "left",
+            Err(IncompleteArchive::Stalled(_)) => "stalled",
+            Err(IncompleteArchive::Unreadable(_) | IncompleteArchive::Overloaded(_)) => "unreadable",
+        };
+        metrics.backups.get_or_create(&KindLabel::of(kind)).inc();
+        if let Err(short) = ended
+            && kind != "left"
+        {
+            tracing::error!(error = %short, "a backup was cut short");
+            // the client may have disconnected
+            let _gone = sender.send(Err(short)).await;
         }
-    }
+    });
+    ReceiverStream::new(pieces)
 }
 
-impl Drop for ArchiveBody {
-    fn drop(&mut self) {
-        self.count_end("left");
-    }
-}
-
-/// Reads an archive as fast as the client takes it. After an error it releases the store first, and
-/// then passes the error on.
+/// Reads an archive as fast as the client takes it, until it has the last piece.
 async fn read(
     mut live: LiveBackup,
     taken_within: Duration,
-    pieces: mpsc::Sender<Result<Bytes, IncompleteArchive>>,
-) {
-    let short = loop {
-        if let Err(refused) = live.memory.check(BACKUP) {
-            break IncompleteArchive::Overloaded(refused);
+    pieces: &mpsc::Sender<Result<Bytes, IncompleteArchive>>,
+) -> Result<(), IncompleteArchive> {
+    loop {
+        live.memory.check(BACKUP).map_err(IncompleteArchive::Overloaded)?;
+        let piece = live.stream.next().await;
+        let piece = piece.map_err(|error| IncompleteArchive::Unreadable(error.to_string()))?;
+        let taken = timeout(taken_within, pieces.reserve()).await;
+        let place = taken.map_err(|_stalls| IncompleteArchive::Stalled(taken_within))?;
+        let place = place.map_err(|_closed| IncompleteArchive::Left)?;
+        match piece {
+            Some(bytes) => place.send(Ok(bytes.into())),
+            None => return Ok(()),
         }
-        let piece = match live.stream.next().await {
-            Ok(Some(bytes)) => bytes.into(),
-            Ok(None) => return,
-            Err(error) => break IncompleteArchive::Unreadable(error.to_string()),
-        };
-        match pieces.send_timeout(Ok(piece), taken_within).await {
-            Ok(()) => {}
-            Err(SendTimeoutError::Closed(_)) => return,
-            Err(SendTimeoutError::Timeout(_)) => break IncompleteArchive::Stalled(taken_within),
-        }
-    };
-    drop(live);
-    tracing::error!(error = %short, "a backup was cut short");
-    // the client may have disconnected
-    let _gone = pieces.send(Err(short)).await;
-}
-
-impl http_body::Body for ArchiveBody {
-    type Data = Bytes;
-    type Error = axum::BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        Poll::Ready(match ready!(self.pieces.poll_recv(context)) {
-            Some(Ok(bytes)) => Some(Ok(Frame::data(bytes))),
-            Some(Err(short)) => {
-                self.count_end(if matches!(short, IncompleteArchive::Stalled(_)) {
-                    "stalled"
-                } else {
-                    "unreadable"
-                });
-                Some(Err(short.into()))
-            }
-            None => {
-                self.count_end("whole");
-                None
-            }
-        })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::future::poll_fn;
-
-    use http_body::Body as _;
     use plimsoll_store::{Batch, Store, StoreSettings};
+    use tokio_stream::StreamExt as _;
 
     use super::*;
 
-    async fn next(archive: &mut ArchiveBody) -> Option<Result<Bytes, axum::BoxError>> {
-        let frame = poll_fn(|cx| Pin::new(&mut *archive).poll_frame(cx)).await;
-        frame.map(|frame| frame.map(|frame| frame.into_data().unwrap()))
+    /// A backup, once those before it have ended.
+    async fn begin(store: &Store) -> BackupStream {
+        for _ in 0..1000 {
+            if let Ok(snapshot) = store.snapshot().await {
+                return BackupStream::new(snapshot);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("an earlier backup does not end")
     }
 
     #[tokio::test]
@@ -247,32 +173,25 @@ mod tests {
         let mut batch = Batch::default();
         batch.put(b"mkey".to_vec(), b"value".to_vec());
         store.commit(batch).await.unwrap();
-        let give = async |taken_within| {
-            let live = BackupStream::new(store.snapshot().await.ok()?);
-            let live =
-                LiveBackup { stream: live, memory: AnswerMemory::below("/nowhere".into()), _share: None };
-            Some(ArchiveBody::new(live, taken_within, Arc::clone(&metrics)))
-        };
-        let count = |kind| metrics.backups.get_or_create(&KindLabel::of(kind)).get();
         let soon = Duration::from_millis(20);
-        let mut stalled = give(soon).await.unwrap();
-        let (mut tries, mut other) = (0, None);
-        while other.is_none() && tries < 1000 {
-            tokio::time::sleep(soon).await;
-            other = give(Duration::from_hours(1)).await;
-            tries += 1;
-        }
-        let mut other = other.expect("another backup, although the first one was not taken");
-        assert!(give(soon).await.is_none(), "one at a time");
-        while let Some(piece) = next(&mut other).await {
+        let give = async |taken_within| {
+            let (stream, memory) = (begin(&store).await, AnswerMemory::below("/nowhere".into()));
+            archive(LiveBackup { stream, memory, _share: None }, taken_within, Arc::clone(&metrics))
+        };
+        let mut stalled = give(soon).await;
+        let mut other = give(Duration::from_hours(1)).await;
+        assert!(store.snapshot().await.is_err(), "one at a time");
+        while let Some(piece) = other.next().await {
             piece.unwrap();
         }
-        assert!(next(&mut stalled).await.unwrap().unwrap().starts_with(b"PLIMSOLL BACKUP"));
-        let error = next(&mut stalled).await.unwrap().unwrap_err().to_string();
+        assert!(stalled.next().await.unwrap().unwrap().starts_with(b"PLIMSOLL BACKUP"));
+        let error = stalled.next().await.unwrap().unwrap_err().to_string();
         assert!(error.contains("took nothing for 20ms"), "{error}");
-        drop((stalled, other));
-        drop(give(soon).await.unwrap());
-        assert_eq!(["whole", "stalled", "left", "unreadable"].map(count), [1, 1, 1, 0]);
+        drop(give(Duration::from_hours(1)).await);
+        drop(give(Duration::from_hours(1)).await);
+        let count = |kind| metrics.backups.get_or_create(&KindLabel::of(kind)).get();
+        assert_eq!(["whole", "stalled", "unreadable"].map(count), [1, 1, 0]);
+        assert!(count("left") >= 1);
         store.close().await.unwrap();
     }
 
@@ -283,68 +202,8 @@ mod tests {
         let (store, metrics) = (Store::memory(), Arc::new(Metrics::new()));
         let stream = BackupStream::new(store.snapshot().await.unwrap());
         let live = LiveBackup { stream, memory, _share: None };
-        let mut archive = ArchiveBody::new(live, CLIENT_READ_TIMEOUT, metrics);
-        let cut = next(&mut archive).await.unwrap().unwrap_err().to_string();
+        let mut archive = archive(live, CLIENT_READ_TIMEOUT, metrics);
+        let cut = archive.next().await.unwrap().unwrap_err().to_string();
         assert!(cut.contains("cut short: overloaded: a backup may take"), "{cut}");
-    }
-
-    #[test]
-    fn only_local_peers_count_as_this_machine() {
-        let here = |peer: &str, local: Option<&str>| {
-            is_this_machine(peer.parse().unwrap(), local.map(|local| local.parse().unwrap()))
-        };
-        assert!(here("127.0.0.1", Some("127.0.0.1")) && here("::1", None) && here("::ffff:127.0.0.1", None));
-        assert!(here("10.0.0.5", Some("10.0.0.5")) && here("::ffff:10.0.0.5", Some("10.0.0.5")));
-        assert!(!here("10.0.0.6", Some("10.0.0.5")) && !here("10.0.0.5", None));
-    }
-
-    #[test]
-    fn remote_backups_need_permission_and_no_proxy() {
-        let (peer, local) = ("10.0.0.6".parse().unwrap(), Some("10.0.0.5".parse().unwrap()));
-        let request = |header: (&str, &str)| {
-            let request = axum::http::Request::builder().uri("/").header("host", "plimsoll.example");
-            request.header(header.0, header.1).body(Body::empty()).unwrap()
-        };
-        let plain = request(("accept", "*/*"));
-        assert!(
-            !may_take_backup(&plain, (peer, local), false) && may_take_backup(&plain, (peer, local), true)
-        );
-        let forwarded = request(("X-Forwarded-For", "127.0.0.1"));
-        assert!(!may_take_backup(&forwarded, (peer, local), true));
-    }
-
-    #[test]
-    fn forwarded_or_foreign_host_requests_are_not_local() {
-        let local = Some("10.0.0.5".parse().unwrap());
-        let is_own = |uri: &str, headers: &[(&str, &str)]| {
-            let empty = axum::http::Request::builder().uri(uri);
-            let filled = headers.iter().fold(empty, |request, (name, value)| request.header(*name, *value));
-            let request = filled.body(Body::empty()).unwrap();
-            !is_for_others(request.headers()) && names_this_machine(&request, local)
-        };
-        let hosts =
-            ["localhost", "LocalHost:7411", "127.0.0.1:7411", "127.8.9.1", "[::1]:7411", "10.0.0.5:1"];
-        for host in hosts {
-            assert!(is_own("/", &[("host", host)]), "{host}");
-            assert!(!is_own("/", &[("host", host), ("host", "evil.example")]), "{host}");
-            for proxy in ["Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via"] {
-                assert!(!is_own("/", &[("host", host), (proxy, "10.9.9.9")]), "{proxy}");
-            }
-        }
-        for host in [
-            "evil.example",
-            "localhost.evil.example",
-            "10.0.0.6",
-            "127.0.0.1.evil.example",
-            "",
-            "a b",
-            "[::2]",
-        ] {
-            assert!(!is_own("/", &[("host", host)]), "{host}");
-        }
-        // as HTTP/2 names it
-        assert!(is_own("http://localhost:7411/", &[]) && !is_own("http://evil.example/", &[]));
-        assert!(!is_own("http://evil.example/", &[("host", "localhost")]));
-        assert!(!is_own("/", &[]), "it names no caller");
     }
 }

@@ -13,7 +13,7 @@
 //! | a job of a project that the caller may not report on: a group's hook with the token of some of its projects | `{"ignored": ..}`, with 200 | foreign |
 //! | without GitLab's header, and not JSON, not a hook, or too large | 400, 413 | refused |
 //! | a `Content-Type` other than `application/json`, or none | 415 | refused |
-//! | from a page of another origin ([`super::origin`]) | 403 | |
+//! | from a page of another origin ([`super::hosts`]) | 403 | |
 
 use std::time::Duration;
 
@@ -26,17 +26,14 @@ use axum::{
 use http_body_util::BodyExt as _;
 use plimsoll_core::domain::{FieldViolation, ProjectRename};
 
-use super::{
-    guarded::make_slot_permanent,
-    refusal::{json, refuse},
-};
+use super::refusal::{json, refuse};
 use crate::{
-    access::{guard::Caller, reports},
+    access::{guard::Caller, identity::UsageSlot, reports},
     ci::gitlab::{
         DELIVERY_HEADER, EVENT_HEADER, EndedJob, HookEvent, HookFault, HookResult, INSTANCE_HEADER,
         ParsedHook, SECRET_HEADER,
     },
-    door::{http_state::HttpState, permissions::COLLECT_PATH},
+    door::{http_state::HttpState, net::Peer, permissions::COLLECT_PATH},
     runtime::{clock::Clock, metrics::KindLabel},
 };
 
@@ -123,8 +120,14 @@ async fn handle_hook(
     }
     // the secret or the signature proved that the hook comes from GitLab; if neither is configured,
     // the guard has checked the caller
-    make_slot_permanent(&head.extensions, None);
-    match parse_hook(event, headers, &body)? {
+    if let Some(peer) = head.extensions.get::<Peer>() {
+        peer.requests.mark_admitted(|| Some(UsageSlot::default()));
+    }
+    // a hook from GitLab gets status 200 even if it cannot be parsed
+    let odd = |HookFault { fault, is_from_gitlab }| {
+        (if is_from_gitlab { StatusCode::OK } else { StatusCode::BAD_REQUEST }, fault)
+    };
+    match event.read(&body, text(headers, INSTANCE_HEADER)).map_err(odd)? {
         ParsedHook::Renamed(ProjectRename { from, to }) => {
             // not done here: a caller that may report on one project could take the history of others
             tracing::warn!(
@@ -137,19 +140,6 @@ async fn handle_hook(
         ParsedHook::Other => Ok(HookCount::Other(event.metric_label(&body))),
         ParsedHook::Ended(ended) => Ok(accept_end(parts, head, ended).await),
     }
-}
-
-/// Parses the body. A hook from GitLab gets status 200 even if it cannot be parsed.
-fn parse_hook(
-    event: HookEvent,
-    headers: &HeaderMap,
-    body: &[u8],
-) -> Result<ParsedHook, (StatusCode, FieldViolation)> {
-    event.read(body, text(headers, INSTANCE_HEADER)).map_err(
-        |HookFault { fault, is_from_gitlab: is_gitlabs }| {
-            (if is_gitlabs { StatusCode::OK } else { StatusCode::BAD_REQUEST }, fault)
-        },
-    )
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {

@@ -25,15 +25,11 @@ mod agent;
 mod allocation;
 mod backup;
 mod collect;
-mod gate;
-mod guarded;
 mod hosts;
-mod origin;
+mod port;
 mod probes;
 mod refusal;
-mod serving;
 mod standby;
-mod stray_grpc;
 mod xml_rpc;
 
 use std::sync::Arc;
@@ -44,31 +40,26 @@ use axum::{
     response::Response,
     routing::{get, post},
 };
-use gate::{Gate, ListenerChecks};
 use plimsoll_core::domain::FieldViolation;
+pub(crate) use port::bounds;
+use port::{HttpPort, ServingParts};
+use refusal::refuse;
+pub(crate) use standby::{StandbyParts, serve_standby};
 
 use crate::door::{
+    gate::{ADMIT_PATH, shown_path},
     http_state::HttpState,
     net::{Bounds, Listener},
     permissions::{BACKUP_PATH, COLLECT_PATH, XML_RPC_PATH},
     web,
 };
-use refusal::refuse;
-use serving::LongAnswer;
-pub(crate) use serving::bounds;
-pub(crate) use standby::{StandbyParts, serve_standby};
 
 /// Serves the HTTP listener until `parts.stopping`.
 pub(crate) async fn serve(listener: Listener, parts: HttpState, bounds: Bounds) {
-    let (metrics, stopping) = (Arc::clone(&parts.metrics), parts.stopping.clone());
-    let checks = ListenerChecks::Paths {
-        grpc_port: parts.grpc_port,
-        own_names: Arc::clone(&parts.hosts),
-        guard: parts.guard.clone(),
-        has_hook_secret: parts.token.is_some() || parts.signing.is_some(),
-    };
-    let calls = parts.calls.clone();
-    let router = Router::new()
+    let has_hook_secret = parts.token.is_some() || parts.signing.is_some();
+    let port = HttpPort::of(&parts.guard, parts.grpc_port, &parts.hosts, has_hook_secret);
+    let serving = serving_parts(&parts);
+    let routes = Router::new()
         .route("/v1/allocation", get(allocation::allocation))
         .route(COLLECT_PATH, post(collect::collect))
         .route("/agent/{platform}", get(agent::agent))
@@ -83,26 +74,28 @@ pub(crate) async fn serve(listener: Listener, parts: HttpState, bounds: Bounds) 
         .fallback(no_such_path)
         .method_not_allowed_fallback(wrong_method)
         .with_state(parts);
-    serving::serve(listener, Gate { router, calls, checks }, bounds, metrics, stopping).await;
+    port::serve(listener, (port, routes), bounds, serving).await;
 }
 
 /// Serves the listener for Kubernetes' webhook until `parts.stopping`: only `POST /admit`.
 pub(crate) async fn serve_admission(listener: Listener, parts: HttpState, bounds: Bounds) {
-    let (metrics, stopping) = (Arc::clone(&parts.metrics), parts.stopping.clone());
-    let calls = parts.calls.clone();
-    let router = Router::new()
-        .route(admit::ADMIT_PATH, post(admit::admit))
+    let serving = serving_parts(&parts);
+    let routes = Router::new()
+        .route(ADMIT_PATH, post(admit::admit))
         .route("/admit/{secret}", post(admit::admit))
         .fallback(no_such_path)
         .method_not_allowed_fallback(wrong_method)
         .with_state(parts);
-    let gate = Gate { router, calls, checks: ListenerChecks::Certificate };
-    serving::serve(listener, gate, bounds, metrics, stopping).await;
+    port::serve(listener, (HttpPort::Webhook, routes), bounds, serving).await;
 }
 
-/// The path of a request, for the log, without what follows `/admit`, which is a secret.
-fn shown_path(uri: &Uri) -> &str {
-    if uri.path().starts_with(admit::ADMIT_PATH) { admit::ADMIT_PATH } else { uri.path() }
+fn serving_parts(parts: &HttpState) -> ServingParts {
+    ServingParts {
+        calls: parts.calls.clone(),
+        guard: parts.guard.clone(),
+        metrics: Arc::clone(&parts.metrics),
+        stopping: parts.stopping.clone(),
+    }
 }
 
 async fn no_such_path(headers: HeaderMap, uri: Uri) -> Response {
@@ -110,7 +103,7 @@ async fn no_such_path(headers: HeaderMap, uri: Uri) -> Response {
         return web::no_such_page();
     }
     refuse(
-        shown_path(&uri),
+        shown_path(uri.path()),
         StatusCode::NOT_FOUND,
         &FieldViolation::new("path", "is not served; GET / lists what is"),
     )
@@ -118,5 +111,5 @@ async fn no_such_path(headers: HeaderMap, uri: Uri) -> Response {
 
 async fn wrong_method(method: Method, uri: Uri) -> Response {
     let fault = FieldViolation::new("method", format!("{method} is not served here; GET / lists what is"));
-    refuse(shown_path(&uri), StatusCode::METHOD_NOT_ALLOWED, &fault)
+    refuse(shown_path(uri.path()), StatusCode::METHOD_NOT_ALLOWED, &fault)
 }

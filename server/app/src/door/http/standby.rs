@@ -13,8 +13,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    gate::{Gate, ListenerChecks},
-    probes, serving,
+    port::{self, HttpPort, ServingParts},
+    probes,
 };
 use crate::{
     access::guard::Guard,
@@ -45,20 +45,19 @@ pub(crate) struct StandbyParts {
 
 /// Serves until `parts.stopping`.
 pub(crate) async fn serve_standby(listener: Listener, parts: StandbyParts, bounds: Bounds) {
-    let (metrics, calls, stopping) =
-        (Arc::clone(&parts.metrics), parts.calls.clone(), parts.stopping.clone());
-    let checks = ListenerChecks::Paths {
-        grpc_port: parts.grpc_port,
-        own_names: Arc::clone(&parts.hosts),
+    let port = HttpPort::of(&parts.guard, parts.grpc_port, &parts.hosts, false);
+    let serving = ServingParts {
+        calls: parts.calls.clone(),
         guard: parts.guard.clone(),
-        has_hook_secret: false,
+        metrics: Arc::clone(&parts.metrics),
+        stopping: parts.stopping.clone(),
     };
-    let router = Router::new()
+    let routes = Router::new()
         .route("/livez", get(async || "ok\n"))
         .route("/metrics", get(metrics_of_standby))
         .fallback(not_available)
         .with_state(parts);
-    serving::serve(listener, Gate { router, calls, checks }, bounds, metrics, stopping).await;
+    port::serve(listener, (port, routes), bounds, serving).await;
 }
 
 async fn metrics_of_standby(State(parts): State<StandbyParts>, headers: HeaderMap) -> Response {

@@ -26,8 +26,8 @@ pub(super) const LAST_PIECES: usize = WAITING_PIECES + 2;
 #[derive(Debug)]
 pub(crate) struct BodyDeadline<B: Body> {
     inner: B,
-    /// The requests of the connection, if it matters whether the body is read to its end.
-    pub(crate) requests: Option<ConnectionRequests>,
+    /// The requests of the connection, for which it matters whether the body is read to its end.
+    requests: Option<ConnectionRequests>,
     within: Duration,
     deadline: Instant,
     /// Makes the error of a body that is late.
@@ -38,9 +38,14 @@ pub(crate) struct BodyDeadline<B: Body> {
 }
 
 impl<B: Body> BodyDeadline<B> {
-    pub(crate) fn new(inner: B, within: Duration, late: fn(Duration) -> BoxError) -> Self {
+    pub(crate) fn new(
+        inner: B,
+        within: Duration,
+        late: fn(Duration) -> BoxError,
+        requests: Option<ConnectionRequests>,
+    ) -> Self {
         let deadline = Instant::now() + within;
-        Self { inner, requests: None, within, deadline, late, timer: None, was_read: false }
+        Self { inner, requests, within, deadline, late, timer: None, was_read: false }
     }
 }
 

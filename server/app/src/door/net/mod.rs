@@ -32,7 +32,8 @@ use std::{
 };
 
 pub(crate) use bodies::{BodyDeadline, SentBody};
-pub(crate) use bounds::{Bounds, ConnectionRequests, RunningRequest};
+use bounds::ConnectionRequests;
+pub(crate) use bounds::{Bounds, RunningRequest};
 use conversation::{MAX_HANDSHAKES, converse};
 use http_body::Body;
 use hyper::{
@@ -56,7 +57,7 @@ use crate::runtime::{metrics::KindLabel, open_files, tls::Tls};
 /// Longest time of a connection in the place of the spare file: all others wait for its end.
 const SPARE_WITHIN: Duration = Duration::from_secs(1);
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A bound address. If it has a certificate, only TLS connections are served.
 #[derive(Debug)]

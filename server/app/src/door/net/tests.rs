@@ -2,14 +2,13 @@
 
 use std::{pin::pin, sync::atomic::Ordering::Relaxed};
 
-use http_body_util::{BodyExt as _, Full, StreamBody};
+use http_body_util::{BodyExt as _, Full};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     runtime::Handle,
     sync::Notify,
     time::{Instant, sleep},
 };
-use tokio_stream::{StreamExt as _, once, pending};
 use tokio_util::either::Either;
 
 use super::{conversation::serve_opened, places::Place, *};
@@ -80,20 +79,6 @@ async fn requests_after_the_shutdown_keep_no_connection() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_unread_answer_keeps_no_connection() {
-    let requests = requests().await;
-    requests.mark_admitted(|| None);
-    let mut answer = SentBody::new("x".repeat(3 * bodies::PIECE_BYTES), Some(requests.begin()), ());
-    for _ in 0..2 {
-        answer.frame().await.unwrap().unwrap();
-        sleep(IDLE / 2).await;
-    }
-    assert_eq!((unused(&requests).await, requests.are_unread()), (IDLE.as_secs() / 2, true));
-    answer.frame().await.unwrap().unwrap();
-    assert_eq!(unused(&requests).await, IDLE.as_secs(), "it was read again");
-}
-
 #[tokio::test]
 async fn unread_answers_hold_no_memory_beyond_their_call() {
     const WHOLE: usize = 1 << 20;
@@ -112,17 +97,6 @@ async fn unread_answers_hold_no_memory_beyond_their_call() {
         drop(pieces.drain(..pieces.len() - bodies::LAST_PIECES));
         assert_eq!(Arc::strong_count(&page), 1, "{bytes}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_body_that_does_not_come_whole_ends() {
-    let begin = once(Ok::<_, BoxError>(http_body::Frame::data(Bytes::from_static(b"half"))));
-    let (begun, requests) = (Instant::now(), requests().await);
-    let late = |within: Duration| format!("{} s", within.as_secs()).into();
-    let mut body = BodyDeadline::new(StreamBody::new(begin.chain(pending())), FIRST, late);
-    body.requests = Some(requests.clone());
-    assert_eq!(body.collect().await.err().unwrap().to_string(), "10 s");
-    assert!(begun.elapsed() == FIRST && requests.have_left_body());
 }
 
 /// A listener with eight places, after clients came and went.

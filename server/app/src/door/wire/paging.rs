@@ -3,7 +3,6 @@
 //! A token contains a hash of filter and order, and the position where the page ended. The server
 //! stores nothing for a token, so tokens never expire, not even when the server restarts.
 
-use super::filter::filter;
 use super::known;
 use crate::fleet::statistics::ListedAttempts;
 use plimsoll_core::{
@@ -25,34 +24,27 @@ const SUMMARY_FRAME: usize = 8;
 /// First letter of a token. A later format of tokens would use another letter.
 const TOKEN_PREFIX: &str = "a";
 
-/// Checks a request.
-/// Errors: A field is invalid; the error names it.
-pub(crate) fn check_request(request: &pb::ListAttemptsRequest) -> Result<(), FieldViolation> {
-    PageRequest::read(request)?;
-    filter(request.filter.clone()).map(|_filter| ())
-}
-
-/// A checked request, without its filter.
+/// A page: what is asked, and the attempts on it while it is filled.
 #[derive(Debug)]
-pub(crate) struct PageRequest {
+pub(crate) struct Page {
     order: AttemptOrder,
     size: usize,
     after_cursor: Option<ListCursor>,
     /// Hash of the filter and the order.
     query: u32,
+    attempts: Vec<pb::Summary>,
+    last_cursor: Option<ListCursor>,
+    bytes: usize,
 }
 
-impl PageRequest {
+impl Page {
     /// The page that the service is asked for.
     pub(crate) fn builder(&self) -> PageBuilder {
         PageBuilder::new(self.order, self.size, self.after_cursor.clone())
     }
 
-    /// An empty page, to be filled.
-    pub(crate) fn page(&self) -> Page {
-        Page::new(self.query)
-    }
-
+    /// Checks a request, apart from its filter.
+    /// Errors: A field is invalid; the error names it.
     pub(crate) fn read(request: &pb::ListAttemptsRequest) -> Result<Self, FieldViolation> {
         let order = known("order", request.order)?;
         let size = match request.page_size {
@@ -68,7 +60,31 @@ impl PageRequest {
             "" => None,
             token => Some(cursor_of(token, query)?),
         };
-        Ok(Self { order, size, after_cursor: after, query })
+        let (attempts, last_cursor) = (Vec::new(), None);
+        Ok(Self { order, size, after_cursor: after, query, attempts, last_cursor, bytes: 0 })
+    }
+
+    /// Adds an attempt if there is space; returns whether it was added. The first attempt is always
+    /// added, so that every page makes progress; its size was bounded when it was received.
+    pub(crate) fn add_if_room(&mut self, place: &ListCursor, summary: pb::Summary) -> bool {
+        self.bytes += summary.encoded_len() + SUMMARY_FRAME;
+        let room = self.attempts.is_empty() || self.bytes <= PAGE_BYTES;
+        if room {
+            self.attempts.push(summary);
+            self.last_cursor = Some(place.clone());
+        }
+        room
+    }
+
+    /// The answer, with a token if there are more attempts.
+    pub(crate) fn end(self, listed: &ListedAttempts) -> pb::ListAttemptsResponse {
+        let last = if listed.is_cut {
+            self.last_cursor.as_ref()
+        } else {
+            listed.page.cursors.last().filter(|_| listed.page.has_more)
+        };
+        let next_page_token = last.map(|last| page_token(self.query, last)).unwrap_or_default();
+        pb::ListAttemptsResponse { attempts: self.attempts, next_page_token }
     }
 }
 
@@ -112,44 +128,6 @@ fn cursor_of(token: &str, query: u32) -> Result<ListCursor, FieldViolation> {
     Ok(ListCursor { rank, ended_unix_ms, attempt })
 }
 
-/// A page while it is filled.
-#[derive(Debug)]
-pub(crate) struct Page {
-    query: u32,
-    attempts: Vec<pb::Summary>,
-    last_cursor: Option<ListCursor>,
-    bytes: usize,
-}
-
-impl Page {
-    fn new(query: u32) -> Self {
-        Self { query, attempts: Vec::new(), last_cursor: None, bytes: 0 }
-    }
-
-    /// Adds an attempt if there is space; returns whether it was added. The first attempt is always
-    /// added, so that every page makes progress; its size was bounded when it was received.
-    pub(crate) fn add_if_room(&mut self, place: &ListCursor, summary: pb::Summary) -> bool {
-        self.bytes += summary.encoded_len() + SUMMARY_FRAME;
-        let room = self.attempts.is_empty() || self.bytes <= PAGE_BYTES;
-        if room {
-            self.attempts.push(summary);
-            self.last_cursor = Some(place.clone());
-        }
-        room
-    }
-
-    /// The answer, with a token if there are more attempts.
-    pub(crate) fn end(self, listed: &ListedAttempts) -> pb::ListAttemptsResponse {
-        let last = if listed.is_cut {
-            self.last_cursor.as_ref()
-        } else {
-            listed.page.cursors.last().filter(|_| listed.page.has_more)
-        };
-        let next_page_token = last.map(|last| page_token(self.query, last)).unwrap_or_default();
-        pb::ListAttemptsResponse { attempts: self.attempts, next_page_token }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::{collections::HashMap, sync::Arc};
@@ -173,13 +151,12 @@ mod tests {
     ) -> Vec<pb::ListAttemptsResponse> {
         let mut pages = Vec::new();
         loop {
-            let asked = PageRequest::read(&request).unwrap();
-            let mut listing = asked.builder();
+            let mut page = Page::read(&request).unwrap();
+            let mut listing = page.builder();
             for brief in attempts {
                 listing.consider(brief);
             }
             let chosen = listing.finish();
-            let mut page = Page::new(asked.query);
             let is_cut = !fill(&mut page, &chosen);
             let answer = page.end(&ListedAttempts { page: chosen, is_cut });
             request.page_token.clone_from(&answer.next_page_token);
@@ -240,7 +217,7 @@ mod tests {
             ListCursor { rank: 7, ended_unix_ms: 8, attempt: AttemptId::parse("gitlab.com:1.2").unwrap() };
         let page_token = page_token(query_hash(&request), &place);
         let with = |other: pb::ListAttemptsRequest| {
-            PageRequest::read(&pb::ListAttemptsRequest { page_token: page_token.clone(), ..other })
+            Page::read(&pb::ListAttemptsRequest { page_token: page_token.clone(), ..other })
         };
         let again = pb::ListAttemptsRequest {
             filter: filter("zlib", &[("b", "2"), ("a", "1")]),
@@ -264,7 +241,7 @@ mod tests {
     #[test]
     fn invalid_page_parameters_are_refused_by_field() {
         let asked = |page_token: &str, page_size, order| {
-            PageRequest::read(&pb::ListAttemptsRequest {
+            Page::read(&pb::ListAttemptsRequest {
                 page_token: page_token.into(),
                 page_size,
                 order,

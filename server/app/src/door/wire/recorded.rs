@@ -26,7 +26,8 @@ fn messages_of_0_2_0_are_understood() {
         ("0a02680910642004", pb::AttemptOrder::Oldest),
     ] {
         let list: pb::ListAttemptsRequest = decoded(hex);
-        paging::check_request(&list).unwrap();
+        paging::Page::read(&list).unwrap();
+        filter::filter(list.filter.clone()).unwrap();
         assert_eq!(list.order(), order);
     }
     let mut skipped = SkippedFacts::default();

@@ -145,3 +145,18 @@ async fn a_question_reads_its_attempt_twice_at_most() {
     })
     .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_question_costs_no_core() {
+    let service = verdicts(&Store::memory()).await;
+    let _all = [service.queue.core().await, service.queue.core().await];
+    let ask = async |project: &str| {
+        let mut question =
+            Evidence { exit: Some(Exit::Code(2)), ..Evidence::about(AttemptId::parse("ci:9").unwrap()) };
+        question.key.project = project.into();
+        let caller = Caller::from(Arc::new(job(true)));
+        timeout(Duration::from_hours(1), service.should_retry(&caller, (question, false))).await
+    };
+    assert!(matches!(ask("b").await, Ok(Err(Refusal::Forbidden(_)))), "its log need not be masked");
+    assert!(ask("a").await.is_err(), "it waits for a core");
+}

@@ -92,35 +92,10 @@ impl ShownAttempts {
 mod tests {
     use plimsoll_store::Store;
     use tokio::sync::broadcast;
-    use tokio_stream::StreamExt as _;
-    use tokio_util::{sync::CancellationToken, task::TaskTracker};
-    use tonic::{Code, Response};
+    use tonic::Code;
 
-    use super::{
-        super::{
-            super::{outbound::outbound, streams::Streams},
-            StatsService,
-        },
-        *,
-    };
-    use crate::{
-        access::identity::{Identity, Role},
-        door::{fixture, grpc::guarded::tests::OneStream},
-    };
-    use plimsoll_proto::v1::stats_server::Stats as _;
-
-    #[tokio::test]
-    async fn watches_are_limited_and_end_on_access_change() {
-        let watchers = Streams::new(WATCHERS, TaskTracker::new(), CancellationToken::new());
-        let service = StatsService { api: fixture::read_api(&Store::memory()).await, watchers };
-        let one = OneStream::new(Role::Reader);
-        let watch = async || service.watch(one.ask(pb::WatchRequest {})).await.map(Response::into_inner);
-        let mut answers = watch().await.unwrap();
-        assert_eq!(answers.next().await.unwrap().unwrap(), pb::WatchResponse::default());
-        assert_eq!(watch().await.map(drop).unwrap_err().code(), Code::ResourceExhausted);
-        one.change();
-        assert_eq!(answers.next().await.unwrap().unwrap_err().code(), Code::Unavailable);
-    }
+    use super::{super::super::outbound::outbound, *};
+    use crate::{access::identity::Identity, door::fixture};
 
     #[tokio::test(start_paused = true)]
     async fn a_watcher_that_does_not_read_is_dropped() {

@@ -21,12 +21,12 @@ mod request;
 mod tests;
 mod waiting;
 
-use std::{fmt::Display, sync::Arc};
+use std::fmt::Display;
 
 use axum::{
     body::Body,
     extract::{Request, State},
-    http::{HeaderValue, StatusCode, header, request::Parts as Head},
+    http::{HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
 use dxr::{Fault, FaultResponse, MethodCall, MethodResponse, Value};
@@ -36,14 +36,10 @@ use plimsoll_core::{
 };
 use plimsoll_proto::limits;
 
-use super::{LongAnswer, refusal::refuse};
+use super::refusal::refuse;
 use crate::{
-    access::{
-        Refusal,
-        guard::Caller,
-        identity::{Identity, Role},
-    },
-    door::{http_state::HttpState, net::Peer},
+    access::{Refusal, guard::Caller, identity::Identity},
+    door::{gate::LongAnswer, http_state::HttpState},
     tickets::{
         TicketService,
         ticket_service::{CollectedTicket, TagQuestion},
@@ -106,18 +102,18 @@ pub(super) async fn call(State(parts): State<HttpState>, request: Request) -> Re
         Ok(number) => number,
         Err(fault) => return complete(&encode(Err(fault))),
     };
-    let (admitted, calls) = (admitted(&parts, &head).unwrap_or_else(|| caller.clone()), parts.calls.clone());
-    let slot = match parts.waits.take(&admitted) {
+    let slot = match parts.waits.take(&caller) {
         Ok(slot) => slot,
         Err(turned_away) => return at_once(tickets.collect_at_once(&caller, number, turned_away).await),
     };
+    let calls = parts.calls.clone();
     // ten thousand of them may be there: each holds what it needs and no more
     let waited = async move {
         let _slot = slot;
         encode(tokio::select! {
             waited = wait(&tickets, &caller, number) => waited,
             () = calls.idle_ended() => Err(later(&Refusal::Stopping)),
-            denied = admitted.admission_ended() => Err(Fault::new(NOT_NOW, denied.to_string())),
+            denied = caller.admission_ended() => Err(Fault::new(NOT_NOW, denied.to_string())),
         })
     };
     let mut waiting = xml(Body::new(PendingAnswer::new(waited)));
@@ -133,16 +129,6 @@ fn at_once(collected: Result<CollectedTicket, Refusal>) -> Response {
     let mut answer = complete(&answer.map_or_else(fault_xml, |output| encode(Ok(output))));
     answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     answer
-}
-
-/// The caller with its admission, where callers need one: a call that waits ends with it.
-fn admitted(parts: &HttpState, head: &Head) -> Option<Caller> {
-    let guard = Some(&parts.guard).filter(|guard| !guard.is_open())?;
-    let names = head.extensions.get::<Peer>().map(|peer| Arc::clone(&peer.names)).unwrap_or_default();
-    // a copy: the header holds the buffer that the request was read into
-    let authorization = head.headers.get(header::AUTHORIZATION);
-    let authorization = authorization.and_then(|header| HeaderValue::from_bytes(header.as_bytes()).ok());
-    Caller::admit(guard, authorization.as_ref(), names, Role::Caller, WAIT_TICKET).ok()
 }
 
 /// What a method answers.

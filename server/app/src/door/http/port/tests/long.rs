@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use axum::{body::Bytes, response::IntoResponse as _};
+use axum::body::Bytes;
 use tokio::sync::mpsc;
 use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
 

@@ -5,7 +5,7 @@ mod long;
 use std::{net::SocketAddr, time::Duration};
 
 use axum::{
-    Router,
+    body::Body,
     routing::{get, post},
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -16,8 +16,12 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use super::{super::gate::ListenerChecks, *};
-use crate::{door::calls::Calls, runtime::metrics::KindLabel};
+use super::*;
+use crate::{
+    access::identity::Role,
+    door::{gate::LongAnswer, grpc::OneStream},
+    runtime::metrics::KindLabel,
+};
 
 /// So long that no machine is that slow.
 const NEVER: Duration = Duration::from_hours(1);
@@ -33,16 +37,23 @@ struct Running {
     serving: tokio::task::JoinHandle<()>,
 }
 
-async fn start(bounds: Bounds, router: Router) -> Running {
-    start_behind(ListenerChecks::Certificate, bounds, router).await
+/// A server without roles.
+async fn start(bounds: Bounds, routes: Router) -> Running {
+    let guard = Guard::open(None, Arc::new(Metrics::new())).unwrap();
+    start_behind((HttpPort::Webhook, guard), bounds, routes).await
 }
 
-async fn start_behind(checks: ListenerChecks, bounds: Bounds, router: Router) -> Running {
+async fn start_behind((port, guard): (HttpPort, Guard), bounds: Bounds, routes: Router) -> Running {
     let tcp = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = tcp.local_addr().unwrap();
     let (metrics, stopping) = (Arc::new(Metrics::new()), CancellationToken::new());
-    let gate = Gate { router, calls: Calls::default(), checks };
-    let serving = serve(Listener { tcp, tls: None }, gate, bounds, Arc::clone(&metrics), stopping.clone());
+    let parts = ServingParts {
+        calls: Calls::default(),
+        guard,
+        metrics: Arc::clone(&metrics),
+        stopping: stopping.clone(),
+    };
+    let serving = serve(Listener { tcp, tls: None }, (port, routes), bounds, parts);
     Running { address, metrics, stopping, serving: TaskTracker::new().spawn(serving) }
 }
 
@@ -57,7 +68,7 @@ impl Running {
         stream.write_all(sent).await.unwrap();
         let mut received = Vec::new();
         stream.read_to_end(&mut received).await.unwrap();
-        String::from_utf8(received).unwrap()
+        String::from_utf8_lossy(&received).into_owned()
     }
 
     fn cut(&self, why: &'static str) -> u64 {
@@ -68,36 +79,25 @@ impl Running {
 #[tokio::test]
 async fn slow_clients_are_cut_off_in_every_state() {
     let server = start(Bounds { first: SOON, admitted: SOON, body: SOON, ..PATIENT }, hello()).await;
-    // before its first byte, before the version of HTTP is known, in a head, in a body, in the preface of HTTP/2, behind an answer
-    let begun: [&[u8]; 6] = [
+    // before its first byte, before the version of HTTP is known, in a head, in a body, in the preface of HTTP/2 and behind it, behind an
+    // answer
+    let begun: [&[u8]; 7] = [
         b"",
         b"G",
         b"GET / HTTP/1.1\r\n",
         b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf",
         b"PRI * HTTP/2.0",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
     ];
     for sent in begun {
         let received = server.hears(sent).await;
-        let is_whole = sent.starts_with(b"GET") && received.ends_with("hello");
+        let is_whole = sent.starts_with(b"GET") && received.ends_with("hello") || sent.ends_with(b"\0");
         assert!(received.is_empty() || is_whole || received.starts_with("HTTP/1.1 4"), "{received}");
     }
-    assert_eq!(server.cut("slow"), 3, "a client that sends nothing does nothing wrong");
+    assert_eq!(server.cut("slow"), 4, "a client that sends nothing does nothing wrong");
     server.stopping.cancel();
     server.serving.await.unwrap();
-    assert_eq!(server.metrics.http_connections.get(), 0);
-}
-
-#[tokio::test]
-async fn clients_without_requests_are_cut_off() {
-    // the first as over TLS, where bytes of the handshake have moved before any of HTTP
-    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-    let server = start(Bounds { first: SOON, admitted: SOON, ..PATIENT }, hello()).await;
-    for sent in [&PREFACE[..16], PREFACE] {
-        let mut stream = TcpStream::connect(server.address).await.unwrap();
-        stream.write_all(sent).await.unwrap();
-        stream.read_to_end(&mut Vec::new()).await.unwrap();
-    }
     assert_eq!(server.metrics.http_connections.get(), 0);
 }
 
@@ -144,55 +144,12 @@ async fn running_requests_finish_when_the_server_stops() {
     server.serving.await.unwrap();
 }
 
-/// What a client with this address hears at first who sends this on a connection that stays; `None` if it is closed.
-async fn begin_of_answer(address: &str, server: &Running, sent: &str) -> Option<(TcpStream, String)> {
-    let socket = tokio::net::TcpSocket::new_v4().unwrap();
-    socket.bind(format!("{address}:0").parse().unwrap()).unwrap();
-    let mut stream = socket.connect(server.address).await.ok()?;
-    stream.write_all(sent.as_bytes()).await.ok()?;
-    let mut begin = [0; 12];
-    stream.read_exact(&mut begin).await.ok()?;
-    Some((stream, String::from_utf8(begin.to_vec()).unwrap()))
-}
-
-#[tokio::test]
-async fn refused_clients_leave_slots_for_probes_and_readers() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("access.toml");
-    let token = crate::access::identity::hash("secret");
-    let text = format!("[[token]]\nname = \"one\"\nsha256 = \"{token}\"\nroles = [\"reader\"]\n");
-    std::fs::write(&file, text).unwrap();
-    let guard = crate::access::guard::Guard::open(Some(file), Arc::new(Metrics::new())).unwrap();
-    let checks =
-        ListenerChecks::Paths { grpc_port: None, own_names: Arc::default(), guard, has_hook_secret: false };
-    let router = Router::new().route("/livez", get(async || "ok")).route("/metrics", get(async || "many"));
-    let server = start_behind(checks, PATIENT, router).await;
-    let mut strangers = Vec::new();
-    for path in ["/metrics", "/livez"].repeat(8) {
-        let sent = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
-        strangers.extend(begin_of_answer("127.0.0.1", &server, &sent).await);
-    }
-    let received: Vec<&str> = strangers.iter().map(|(_, begin)| begin.as_str()).collect();
-    assert_eq!(
-        received,
-        ["HTTP/1.1 401", "HTTP/1.1 200"].repeat(8),
-        "each takes the place of their own oldest one"
-    );
-    assert_eq!(server.metrics.http_connections_replaced.get(), 12, "of 16, with half of the places");
-    let reader = "GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\n\r\n";
-    let mut readers = Vec::new();
-    for _ in 0..3 {
-        let (stream, begin) = begin_of_answer("127.0.0.2", &server, reader).await.unwrap();
-        assert_eq!(begin, "HTTP/1.1 200", "of those who are let in there may be any number");
-        readers.push(stream);
-    }
-    let probe = begin_of_answer("127.0.0.3", &server, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await;
-    assert_eq!(probe.unwrap().1, "HTTP/1.1 200");
-}
-
 #[tokio::test]
 async fn refused_clients_are_cut_off_despite_repeated_requests() {
-    let server = start(Bounds { first: SOON, admitted: SOON, ..PATIENT }, hello()).await;
+    let guard = OneStream::new(Role::Reader).guard;
+    let port = HttpPort::of(&guard, None, &Arc::default(), false);
+    let bounds = Bounds { first: SOON, admitted: SOON, ..PATIENT };
+    let server = start_behind((port, guard), bounds, hello()).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let mut received = [0; 1024];
     loop {
@@ -205,14 +162,12 @@ async fn refused_clients_are_cut_off_despite_repeated_requests() {
 
 #[tokio::test]
 async fn a_client_that_reads_nothing_is_cut_off() {
-    let admitted = axum::middleware::from_fn(async |request: Request, next: axum::middleware::Next| {
-        super::super::guarded::make_slot_permanent(request.extensions(), None);
-        next.run(request).await
-    });
-    let pages = Router::new().route("/", get(async || "x".repeat(1 << 20))).layer(admitted);
+    let pages = Router::new().route("/", get(async || "x".repeat(1 << 20)));
+    let guard = Guard::open(None, Arc::new(Metrics::new())).unwrap();
+    let port = HttpPort::of(&guard, None, &["host".to_owned()].into(), false);
     // the times are looked at one after the other
-    let server =
-        start(Bounds { first: 20 * SOON, admitted: 20 * SOON, idle: 4 * SOON, ..PATIENT }, pages).await;
+    let bounds = Bounds { first: 20 * SOON, admitted: 20 * SOON, idle: 4 * SOON, ..PATIENT };
+    let server = start_behind((port, guard), bounds, pages).await;
     let stream = TcpStream::connect(server.address).await.unwrap();
     let (mut client, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
@@ -228,4 +183,26 @@ async fn a_client_that_reads_nothing_is_cut_off() {
     // the connection ends, although the client would keep it
     let (_unread, _ended) = tokio::join!(asking, connection);
     assert_eq!(server.cut("unread"), 1);
+}
+
+#[tokio::test]
+async fn a_refused_head_has_no_body() {
+    let guard = Guard::open(None, Arc::new(Metrics::new())).unwrap();
+    let asked = async |method: Method, host: &str| {
+        let gate = Arc::new(Gate {
+            routes: Router::new().route("/livez", get(async || "ok\n")),
+            calls: Calls::default(),
+            guard: guard.clone(),
+            body_within: NEVER,
+            port: HttpPort::of(&guard, None, &Arc::default(), false),
+        });
+        let request = Request::builder().method(method).uri("/livez").header("host", host);
+        let Ok(answer) = gate.answer(request.body(Body::empty()).unwrap()).await;
+        let status = answer.status().as_u16();
+        (status, axum::body::to_bytes(Body::new(answer.into_body()), 10_000).await.unwrap().len())
+    };
+    assert_eq!(asked(Method::GET, "localhost").await, (200, 3));
+    assert_eq!(asked(Method::HEAD, "localhost").await, (200, 0));
+    assert!(asked(Method::GET, "evil.example").await.1 > 0);
+    assert_eq!(asked(Method::HEAD, "evil.example").await, (421, 0));
 }
