@@ -1,6 +1,12 @@
 //! Bounds of each caller: what goes beyond one is refused with its name, and harms no other caller.
 
-use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
+use plimsoll_proto::{
+    externalscaler::{ScaledObjectRef, external_scaler_client::ExternalScalerClient},
+    v1::{
+        self as pb, placement_client::PlacementClient, predictor_client::PredictorClient,
+        stats_client::StatsClient,
+    },
+};
 use plimsoll_tests::{AccessFile, Sender, Site, batch, eventually, hello, with_token};
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
@@ -21,6 +27,33 @@ fn assert_names(status: &Status, bound: &str) {
     assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
     assert!(status.message().contains(bound), "{status}");
     assert!(status.get_details_retry_info().is_some(), "{status}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_kind_of_stream_counts_for_its_caller() {
+    let access = AccessFile::default()
+        .token("one-secret", &["caller", "reader"], "bounds = { streams = 1 }")
+        .token("other-secret", &["caller", "reader"], "");
+    let pools = "[[pool]]\nname = \"big\"\non_demand = true\n";
+    let site = Site::start_with(&[("--access-file", access.text()), ("--pools-file", pools)], &[]).unwrap();
+    let channel = site.connect().await.unwrap();
+    let mut stats = StatsClient::new(channel.clone());
+    let mut placement = PlacementClient::new(channel.clone());
+    let mut scaler = ExternalScalerClient::new(channel);
+    let held = stats.watch(with_token("one-secret", pb::WatchRequest::default())).await.unwrap();
+    let watched = stats.watch(with_token("one-secret", pb::WatchRequest::default())).await.err();
+    let ticket = pb::WatchTicketRequest { ticket: "1".to_owned(), hold: false };
+    let waited = placement.watch_ticket(with_token("one-secret", ticket)).await.err();
+    let pool = ScaledObjectRef {
+        scaler_metadata: [("pool".to_owned(), "big".to_owned())].into(),
+        ..Default::default()
+    };
+    let scaled = scaler.stream_is_active(with_token("one-secret", pool)).await.err();
+    for refused in [watched, waited, scaled] {
+        assert_names(&refused.unwrap(), "bounds.streams");
+    }
+    assert!(stats.watch(with_token("other-secret", pb::WatchRequest::default())).await.is_ok());
+    drop(held);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -20,7 +20,7 @@ mod twins;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(crate) use served::rpcs;
+pub(crate) use served::{paths, rpcs};
 use site::Site;
 pub(crate) use tokens::GRANTS;
 use tokens::KINDS;

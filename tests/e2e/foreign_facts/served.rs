@@ -13,7 +13,7 @@ const ROUTERS: [&str; 2] = [
 /// Paths that stand there by a name.
 const NAMED: [(&str, &str); 4] = [
     ("BACKUP_PATH", "/admin/backup"),
-    ("admit::ADMIT_PATH", "/admit"),
+    ("ADMIT_PATH", "/admit"),
     ("COLLECT_PATH", "/v1/collect"),
     ("XML_RPC_PATH", "/RPC2"),
 ];
@@ -35,7 +35,7 @@ pub(crate) fn rpcs() -> Vec<String> {
 }
 
 /// Paths of both listeners.
-pub(super) fn paths() -> Vec<String> {
+pub(crate) fn paths() -> Vec<String> {
     let routes = ROUTERS.iter().flat_map(|text| text.split(".route(").skip(1));
     let mut paths: Vec<String> = routes
         .map(|route| {

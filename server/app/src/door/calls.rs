@@ -1,8 +1,8 @@
 //! Counts running calls, and lets the server end calls that would otherwise wait for ever when it
 //! stops.
 //!
-//! A call starts when its request is routed and ends when the last byte of its answer is handed to
-//! the connection.
+//! A call starts with its request, also one that is refused. A call of gRPC ends when the last byte of its answer is handed to the
+//! connection, a request of HTTP when its answer begins: its connection sends the rest.
 
 use std::sync::Arc;
 

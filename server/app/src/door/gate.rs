@@ -54,6 +54,9 @@ pub(super) trait Port: Send + Sync + 'static {
     /// Errors: no caller may; the error is the answer.
     fn endpoint(&self, head: &Head) -> Result<&'static Endpoint, Box<Response>>;
 
+    /// Whether a request that is refused is a use of its connection.
+    const REFUSED_USE: bool;
+
     /// The header with the caller's token.
     fn authorization(head: &Head, roles: Roles) -> Option<HeaderValue>;
 
@@ -113,7 +116,8 @@ impl<P: Port> Gate<P> {
         // a call that any client can keep open keeps no connection
         let is_open_ended = endpoint.as_ref().is_ok_and(|row| row.lasts && row.who == Who::Anyone);
         let peer = head.extensions.get::<Peer>().filter(|_| !is_open_ended);
-        let running = peer.map(|peer| peer.requests.begin());
+        let begin = || peer.map(|peer| peer.requests.begin());
+        let refused_too = if P::REFUSED_USE { begin() } else { None };
         let body = self.bounded(body, endpoint.as_ref().is_ok_and(|row| row.sends), &head);
         let admitted = endpoint.and_then(|endpoint| {
             let path = shown_path(head.uri.path());
@@ -125,10 +129,12 @@ impl<P: Port> Gate<P> {
             Ok(admitted) => admitted,
             // the routes omit the body for HEAD; over HTTP/2 it would be a protocol error
             Err(refusal) => {
-                let sent = |body| SentBody::new(if is_head { Body::empty() } else { body }, running, None);
+                let sent =
+                    |body| SentBody::new(if is_head { Body::empty() } else { body }, refused_too, None);
                 return (*refusal).map(sent);
             }
         };
+        let running = refused_too.or_else(begin);
         let mut request = Request::from_parts(head, body);
         if let Some(caller) = caller {
             request.extensions_mut().insert(caller);
@@ -141,8 +147,8 @@ impl<P: Port> Gate<P> {
         answer.map(|body| SentBody::new(body, running, slot))
     }
 
-    /// The caller of a request, with its slot among the concurrent calls; `None` if the endpoint is open to every caller. The connection is
-    /// then kept for as long as it is used.
+    /// The caller of a request, with its slot among the concurrent calls; `None` if the endpoint is open to every caller, who
+    /// then gets no lasting place for its connection.
     /// Errors: the caller is unknown, lacks the role, or exceeds a bound.
     fn admit(&self, endpoint: &Endpoint, head: &Head) -> Result<(Option<Caller>, CallSlot), NotAdmitted> {
         let Some(roles) = endpoint.who.roles() else { return Ok((None, None)) };

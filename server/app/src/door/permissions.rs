@@ -10,7 +10,7 @@ pub(super) struct Endpoint {
     pub(super) who: Who,
     /// Whether the caller must be known by name: tickets are stored under the name of their owner.
     pub(super) needs_name: bool,
-    /// Whether the call may last: it is then counted as a stream.
+    /// Whether the call may last: it then holds no slot among the calls of its caller, but one among the streams if it has roles.
     pub(super) lasts: bool,
     /// Whether the client may send for as long as it likes.
     pub(super) sends: bool,

@@ -44,7 +44,11 @@ impl Verdicts {
                 let (_turn, found) = self.in_turn(&meant.id).await?;
                 Box::pin(self.judge_in_turn(question, asker, found)).await
             }
-            (scope, asker) => self.judge_without_storing(question, asker, scope, meant.found).await,
+            (scope, asker) => {
+                // read again: masking may have waited for a core
+                let found = self.ingest.find(&meant.id).await?;
+                self.judge_without_storing(question, asker, scope, found).await
+            }
         }
     }
 

@@ -211,7 +211,9 @@ pub(crate) async fn serve(
         body_within: policy.bounds.body,
         routes: routes(parts, health)?,
     });
-    net::serve(listener, policy, move |request| Arc::clone(&gate).answer(request), stopping).await;
+    // boxed, because HTTP/2 keeps room for the future of a call until it ends, and streams last as long as builds
+    let answer = move |request| Box::pin(Arc::clone(&gate).answer(request));
+    net::serve(listener, policy, answer, stopping).await;
     Ok(())
 }
 

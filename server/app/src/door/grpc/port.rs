@@ -77,6 +77,8 @@ impl GrpcPort {
 }
 
 impl Port for GrpcPort {
+    const REFUSED_USE: bool = false;
+
     fn endpoint(&self, head: &Head) -> Result<&'static Endpoint, Box<Response>> {
         let refusal = |status, header: Option<(header::HeaderName, &'static str)>| {
             let mut answer = Response::new(Body::empty());

@@ -2,6 +2,7 @@
 //! same request if there is one, else asks the sizing service.
 
 use axum::{
+    Extension,
     body::Bytes,
     extract::{Request, State},
     http::{HeaderMap, HeaderValue, StatusCode},
@@ -22,11 +23,14 @@ const PROJECT_HEADER: &str = "Plimsoll-Project";
 /// Header with the stack of a spec, for shadow mode and the ephemeral storage.
 const STACK_HEADER: &str = "Plimsoll-Stack";
 
-pub(super) async fn allocation(State(parts): State<HttpState>, request: Request) -> Response {
+pub(super) async fn allocation(
+    State(parts): State<HttpState>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Response {
     let (sizing, path) = (&parts.services.sizing, request.uri().path());
     let (query, headers) = (request.uri().query().unwrap_or_default(), request.headers());
-    let caller = request.extensions().get::<Caller>();
-    let project = match project_of(&parts, headers, caller) {
+    let project = match project_of(&parts, headers, &caller) {
         Ok(project) => project,
         Err((status, fault)) => {
             sizing.count_allocation("refused");
@@ -87,10 +91,12 @@ fn request_text(query: &str, headers: &HeaderMap, project: Option<&str>) -> Opti
 fn project_of(
     parts: &HttpState,
     headers: &HeaderMap,
-    caller: Option<&Caller>,
+    caller: &Caller,
 ) -> Result<Option<String>, (StatusCode, FieldViolation)> {
     let named = header_text(headers, PROJECT_HEADER).map_err(|fault| (StatusCode::BAD_REQUEST, fault))?;
-    let Some(caller) = caller.filter(|caller| !caller.projects.is_all()) else { return Ok(named) };
+    if caller.projects.is_all() {
+        return Ok(named);
+    }
     let mut project = named.unwrap_or_default();
     if project.is_empty() && caller.only_project().is_empty() {
         // the usual project may be one that the caller must not learn of

@@ -102,6 +102,8 @@ pub(super) async fn serve(
 }
 
 impl Port for HttpPort {
+    const REFUSED_USE: bool = true;
+
     fn endpoint(&self, head: &Head) -> Result<&'static Endpoint, Box<Response>> {
         let path = shown_path(head.uri.path());
         let refused = |(status, fault): (StatusCode, _)| Err(Box::new(refuse(path, status, &fault)));

@@ -2,13 +2,14 @@
 
 use std::{pin::pin, sync::atomic::Ordering::Relaxed};
 
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Full, StreamBody};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     runtime::Handle,
     sync::Notify,
     time::{Instant, sleep},
 };
+use tokio_stream::{StreamExt as _, once, pending};
 use tokio_util::either::Either;
 
 use super::{conversation::serve_opened, places::Place, *};
@@ -238,4 +239,28 @@ async fn a_connection_ends_when_the_client_certificate_expires() {
     };
     assert!(is_ended(1).await, "even where there is something to read");
     assert!(!is_ended(4_000_000_000).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unread_answer_keeps_no_connection() {
+    let requests = requests().await;
+    requests.mark_admitted(|| None);
+    let mut answer = SentBody::new("x".repeat(3 * bodies::PIECE_BYTES), Some(requests.begin()), ());
+    for _ in 0..2 {
+        answer.frame().await.unwrap().unwrap();
+        sleep(IDLE / 2).await;
+    }
+    assert_eq!((unused(&requests).await, requests.are_unread()), (IDLE.as_secs() / 2, true));
+    answer.frame().await.unwrap().unwrap();
+    assert_eq!(unused(&requests).await, IDLE.as_secs(), "it was read again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_come_whole_ends() {
+    let half = once(Ok::<_, BoxError>(http_body::Frame::data(Bytes::from_static(b"half")))).chain(pending());
+    let (begun, requests) = (Instant::now(), requests().await);
+    let late = |within: Duration| format!("{} s", within.as_secs()).into();
+    let body = BodyDeadline::new(StreamBody::new(half), FIRST, late, Some(requests.clone()));
+    assert_eq!(body.collect().await.err().unwrap().to_string(), "10 s");
+    assert!(begun.elapsed() == FIRST && requests.have_left_body());
 }

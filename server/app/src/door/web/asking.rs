@@ -1,9 +1,10 @@
 //! Gets the data of pages, on behalf of the caller who reads them.
 
-use std::{convert::Infallible, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
-    extract::FromRequestParts,
+    Extension,
+    extract::{FromRequestParts, rejection::ExtensionRejection},
     http::{StatusCode, request},
 };
 use plimsoll_pages::view::{ReaderChoice, TimeRange};
@@ -11,26 +12,25 @@ use plimsoll_proto::v1 as pb;
 
 use super::trouble::PageError;
 use crate::{
-    access::{
-        Refusal,
-        guard::Caller,
-        identity::{Identity, Role},
-    },
+    access::{Refusal, guard::Caller, identity::Role},
     door::{http_state::HttpState, read_api::ReadApi},
     runtime::settings::InForce,
     verdicts::{CorrectionRequest, Verdicts},
 };
 
 /// Extracts from a request the caller who reads the page: a page shows only what this caller may
-/// see. Without an access file that is everything.
+/// see. The gate adds the caller, also without an access file.
 #[derive(Debug)]
 pub(super) struct RequestReader(pub(super) Reader);
 
 impl FromRequestParts<HttpState> for RequestReader {
-    type Rejection = Infallible;
+    type Rejection = ExtensionRejection;
 
-    async fn from_request_parts(request: &mut request::Parts, parts: &HttpState) -> Result<Self, Infallible> {
-        let caller = request.extensions.get().cloned().unwrap_or_else(|| Identity::anyone().into());
+    async fn from_request_parts(
+        request: &mut request::Parts,
+        parts: &HttpState,
+    ) -> Result<Self, ExtensionRejection> {
+        let Extension(caller) = Extension::from_request_parts(request, parts).await?;
         let (api, shown) = (ReadApi::over(&parts.services), Arc::clone(&parts.settings));
         Ok(Self(Reader { api, caller, settings_in_force: shown }))
     }

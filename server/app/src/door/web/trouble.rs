@@ -41,6 +41,7 @@ impl From<Refusal> for PageError {
             Refusal::Held(_) | Refusal::TakenOver(_) | Refusal::Replaced(_) | Refusal::Panicked(_) => {
                 StatusCode::INTERNAL_SERVER_ERROR
             }
+            Refusal::Exceeded(_) => StatusCode::TOO_MANY_REQUESTS,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };
         Self::new(status, refusal.to_string())
@@ -59,7 +60,7 @@ impl IntoResponse for PageError {
             StatusCode::NOT_FOUND => "Not found",
             StatusCode::BAD_REQUEST => "This cannot be asked",
             StatusCode::FORBIDDEN => "Not for you",
-            StatusCode::SERVICE_UNAVAILABLE => "Not now",
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => "Not now",
             _ => "Something went wrong",
         };
         let page = TroublePage { title, text: &self.text, projects: &self.allowed_projects };

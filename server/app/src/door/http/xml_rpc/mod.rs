@@ -24,6 +24,7 @@ mod waiting;
 use std::fmt::Display;
 
 use axum::{
+    Extension,
     body::Body,
     extract::{Request, State},
     http::{HeaderValue, StatusCode, header},
@@ -83,7 +84,11 @@ const METHODS: [Method; 7] = [
 
 const WAIT_TICKET: &str = "waitTicket";
 
-pub(super) async fn call(State(parts): State<HttpState>, request: Request) -> Response {
+pub(super) async fn call(
+    State(parts): State<HttpState>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Response {
     let (head, body) = request.into_parts();
     let sent = match request::read(&head.headers, body).await {
         Ok(sent) => sent,
@@ -93,7 +98,6 @@ pub(super) async fn call(State(parts): State<HttpState>, request: Request) -> Re
         Ok(call) => call,
         Err(fault) => return complete(&encode(Err(fault))),
     };
-    let caller: Caller = head.extensions.get().cloned().unwrap_or_else(|| Identity::anyone().into());
     let tickets = parts.services.tickets.clone();
     if call.name != WAIT_TICKET {
         return complete(&encode(answer(&tickets, &caller, &call).await));
