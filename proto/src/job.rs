@@ -1,14 +1,16 @@
-//! Derives key and attempt of a CI job from the variables that GitLab and Spack set. The agent inside the job and the server, which sees
+//! Derives key and attempt of a CI job from what its CI system ([`ci`]) and Spack say. The agent inside the job and the server, which sees
 //! only the job's pod, both use it, so that they derive the same key and the same attempt.
 
 use std::time::{Duration, SystemTime};
+
+use plimsoll_base::ci::{CiJob, CiSystem, GITLAB, Sources};
 
 use crate::{
     limits, spack,
     v1::{Hints, Key},
 };
 
-/// All variables that [`key`] and [`attempt`] read.
+/// All variables that [`key`] and [`attempt`] read of a GitLab job.
 pub const CI_VARIABLES: [&str; 19] = [
     "CI_PROJECT_PATH",
     "CI_COMMIT_REF_NAME",
@@ -34,19 +36,8 @@ pub const CI_VARIABLES: [&str; 19] = [
 /// The variable with the variants of a spec, which have a limit of their own.
 pub const VARIANTS: &str = "SPACK_JOB_SPEC_VARIANTS";
 
-/// Label with GitLab's address, for links to it. It is only set if GitLab is not at `https`.
-pub const SERVER_URL_LABEL: &str = "ci_server_url";
-
-/// Labels, and the variables that they are read from. Some distinguish the jobs of a pipeline, which is needed to order the attempts of a
-/// job; others say why it is built, which decides where it runs.
-const LABELS: [(&str, &str); 6] = [
-    ("stage", "CI_JOB_STAGE"),
-    ("pipeline", "CI_PIPELINE_ID"),
-    ("job", "CI_JOB_NAME"),
-    ("commit", "CI_COMMIT_SHA"),
-    ("kind", "PLIMSOLL_BUILD_KIND"),
-    ("security", "PLIMSOLL_SECURITY_FIX"),
-];
+/// Labels that say why something is built, which decides where it runs, and the variables that they are read from.
+const LABELS: [(&str, &str); 2] = [("kind", "PLIMSOLL_BUILD_KIND"), ("security", "PLIMSOLL_SECURITY_FIX")];
 
 /// The values of the label `kind`: why something is built. Upper and lower case are equal.
 pub const BUILD_KINDS: [&str; 5] = ["scratch", "explicit", "auto", "isolated", "orchestrator"];
@@ -77,14 +68,25 @@ pub fn ignored_label_notes<'l>(label: impl Fn(&str) -> Option<&'l str>) -> Vec<S
     of_kind.into_iter().chain(of_security).collect()
 }
 
-/// The key of the job. Without a package from Spack, the job's name is the package, which may be empty; without an architecture from Spack,
-/// the architecture is empty.
+/// The key of a GitLab job, for those who see some of its variables only.
 pub fn key(lookup: impl Fn(&str) -> Option<String>) -> Key {
-    let get = |name: &str| non_empty(lookup(name));
-    let text = |name: &str| clean_and_cut(&get(name).unwrap_or_default(), limits::KEY_FIELD_BYTES);
-    let (variants, build_system) = spack::variants(&get(VARIANTS).unwrap_or_default());
+    of(&GITLAB, &Sources { variable: &lookup }).0
+}
+
+/// The id of a GitLab job's attempt: the job's number and the host, because numbers are unique within one GitLab only.
+pub fn attempt(lookup: impl Fn(&str) -> Option<String>) -> Option<String> {
+    of(&GITLAB, &Sources { variable: &lookup }).1
+}
+
+/// The key of a job of this system, and the id of its attempt. Without a package from Spack, the job's name is the package, which may be
+/// empty; without an architecture from Spack, the architecture is empty.
+pub fn of(system: &CiSystem, sources: &Sources<'_>) -> (Key, Option<String>) {
+    let CiJob { project, job, git_ref, owner, labels, id } = (system.read)(sources);
+    let field = |text: &str| clean_and_cut(text, limits::KEY_FIELD_BYTES);
+    let text = |name: &str| field(&sources.text(name));
+    let (variants, build_system) = spack::variants(&sources.text(VARIANTS));
     let mut key = Key {
-        project: text("CI_PROJECT_PATH"),
+        project: field(&project),
         stack: text("SPACK_CI_STACK_NAME"),
         package: text("SPACK_JOB_SPEC_PKG_NAME"),
         version: text("SPACK_JOB_SPEC_PKG_VERSION"),
@@ -92,45 +94,26 @@ pub fn key(lookup: impl Fn(&str) -> Option<String>) -> Key {
         compiler: spack::compiler(&text("SPACK_JOB_SPEC_COMPILER_NAME")).to_owned(),
         compiler_version: spack::compiler(&text("SPACK_JOB_SPEC_COMPILER_VERSION")).to_owned(),
         arch: text("SPACK_JOB_SPEC_ARCH"),
-        build_system: clean_and_cut(&build_system, limits::KEY_FIELD_BYTES),
-        r#ref: text("CI_COMMIT_REF_NAME"),
-        owner: text("GITLAB_USER_LOGIN"),
+        build_system: field(&build_system),
+        r#ref: field(&git_ref),
+        owner: field(&owner),
         ..Key::default()
     };
     if key.package.is_empty() {
-        key.package = text("CI_JOB_NAME");
+        key.package = field(&job);
     }
-    for (label, variable) in LABELS {
-        if let Some(value) = get(variable) {
-            key.labels.insert(label.to_owned(), clean_and_cut(&value, limits::LABEL_BYTES));
-        }
+    for (label, value) in labels.into_iter().chain(sources.labels(&LABELS)) {
+        key.labels.insert(label.to_owned(), clean_and_cut(&value, limits::LABEL_BYTES));
     }
-    if let Some(url) =
-        get("CI_SERVER_URL").filter(|url| url.starts_with("http://") && url.len() <= limits::LABEL_BYTES)
-    {
-        key.labels.insert(SERVER_URL_LABEL.to_owned(), url);
-    }
-    if let Some(jobs) = get("SPACK_BUILD_JOBS").and_then(|jobs| build_jobs(&jobs)) {
+    if let Some(jobs) = sources.get("SPACK_BUILD_JOBS").and_then(|jobs| build_jobs(&jobs)) {
         key.hints = Some(Hints { build_jobs: Some(jobs), ..Hints::default() });
     }
-    key
+    (key, id.map(|id| fitting_id(&id)))
 }
 
-/// The id of the job's attempt: the job's number and the host, because numbers are unique within one GitLab only.
-pub fn attempt(lookup: impl Fn(&str) -> Option<String>) -> Option<String> {
-    let job = non_empty(lookup("CI_JOB_ID"))?;
-    let id = non_empty(lookup("CI_SERVER_HOST")).map_or_else(|| job.clone(), |host| format!("{host}:{job}"));
-    Some(id.chars().map(|c| if is_id_char(c) { c } else { '_' }).take(limits::ATTEMPT_BYTES).collect())
-}
-
-/// Host and number of the GitLab job whose first command has this id: `HOST:NUMBER`, as [`attempt`] makes it. `None` for any other id, also for that of a host without a
-/// dot. The form belongs to GitLab: pages link such attempts to it, so the ids of another CI system need another form, such as `NAME/HOST:NUMBER`.
-pub fn gitlab_job(attempt: &str) -> Option<(&str, &str)> {
-    let (host, job) = attempt.split_once(':')?;
-    let is_host =
-        host.contains('.') && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte));
-    let is_number = !job.is_empty() && job.bytes().all(|byte| byte.is_ascii_digit());
-    (is_host && is_number).then_some((host, job))
+/// The id with characters that an id may contain, cut to the wire's limit.
+fn fitting_id(id: &str) -> String {
+    id.chars().map(|c| if is_id_char(c) { c } else { '_' }).take(limits::ATTEMPT_BYTES).collect()
 }
 
 /// The parts of an attempt's id, `HOST:JOB.COMMAND/TRY`. `HOST` is left out if it is unknown, `COMMAND` and `TRY` if they are the first.
@@ -189,11 +172,6 @@ pub fn with_suffix(id: &str, suffix: &str) -> String {
     let most = limits::ATTEMPT_BYTES.saturating_sub(suffix.len());
     let cut: String = id.chars().take(most).collect();
     format!("{cut}{suffix}")
-}
-
-/// The value, or `None` if it is empty or the text `None`, which Spack writes for a missing value.
-pub fn non_empty(value: Option<String>) -> Option<String> {
-    value.filter(|value| !value.is_empty() && value != "None")
 }
 
 /// Whether an attempt's id may contain this character.

@@ -99,7 +99,8 @@ pub(super) async fn check_spool(settings: &Settings) -> CheckLine {
 /// Which markers the agent would look for in the output of a build.
 pub(super) fn check_phases(marks: Option<&PhaseMarks>) -> CheckLine {
     let Some(marks) = marks else {
-        let options = PHASE_TOOLS.each_ref().map(|tool| format!("--phases {}", tool.name)).join(", ");
+        let options: Vec<String> = PHASE_TOOLS.iter().map(|tool| format!("--phases {}", tool.name)).collect();
+        let options = options.join(", ");
         return CheckLine::ok("phases", format!("not read here: {options} or a pattern turns them on"));
     };
     let mut kinds: Vec<String> = marks.tools.iter().map(|tool| tool.markers.to_owned()).collect();
@@ -159,7 +160,7 @@ mod tests {
     #[test]
     fn phases_say_what_is_looked_for() {
         assert!(check_phases(None).finding.starts_with("not read here"));
-        let marks = PhaseMarks { tools: vec![&PHASE_TOOLS[0]], ..PhaseMarks::default() };
+        let marks = PhaseMarks { tools: vec![PHASE_TOOLS[0]], ..PhaseMarks::default() };
         assert_eq!(check_phases(Some(&marks)).finding, "read from the build's output: GitLab's sections");
     }
 }

@@ -3,7 +3,7 @@
 //! | style | content |
 //! |---|---|
 //! | line | one line ([`line`]) |
-//! | text | a page: sizes, a memory curve, the phases, advice for the next run ([`text`]); folded in GitLab, except for the verdict |
+//! | text | a page: sizes, a memory curve, the phases, advice for the next run ([`text`]); folded where the CI system's log viewer can, except for the verdict |
 //! | none | nothing |
 //! | a file | the same as JSON ([`json`]), in addition to one of the others |
 //!
@@ -19,6 +19,7 @@ mod words;
 
 use std::{path::PathBuf, time::Duration};
 
+use plimsoll_base::ci::CiSystem;
 use plimsoll_client::delivery;
 use plimsoll_measure::clock;
 use plimsoll_proto::v1::{Cause, Exit, OomOrigin, Outcome, Phase, Resources, Source, Summary, Totals};
@@ -46,8 +47,8 @@ pub enum Style {
 pub struct Settings {
     /// The report on standard error.
     pub style: Style,
-    /// Whether a page is folded in the job's log, with GitLab's marks for sections.
-    pub fold: bool,
+    /// The CI system whose log viewer folds a page by its marks, if it has such marks.
+    pub fold: Option<&'static CiSystem>,
     /// Whether the terminal shows characters outside ASCII.
     pub utf8: bool,
     /// The file for the JSON report, if wanted.
@@ -175,8 +176,12 @@ pub(crate) fn render(facts: &BuildFacts, settings: &Settings) -> Option<String> 
             let verdict = if settings.short_verdict { line::short_verdict(facts) } else { String::new() };
             Some(format!("{}{verdict}", line::ReportLine(facts)))
         }
-        Style::Text if settings.fold => {
-            let (now, head) = (clock::unix_ms() / 1000, line::ReportHead(facts));
+        Style::Text => {
+            let head = line::ReportHead(facts).to_string();
+            let Some(fold) = settings.fold.and_then(|system| system.fold) else {
+                let page = format!("{head}\n{}", text::report_body(facts, settings.utf8));
+                return Some(page.trim_end().to_owned());
+            };
             let body = text::body_without_verdict(facts, settings.utf8);
             // the verdict is the most important part, so it is outside of the fold
             let verdict = text::verdict_lines(facts);
@@ -186,16 +191,8 @@ pub(crate) fn render(facts: &BuildFacts, settings: &Settings) -> Option<String> 
                 0 | 1 => "plimsoll".to_owned(),
                 number => format!("plimsoll_{number}"),
             };
-            // GitLab's log viewer folds the text between these two marks; the second one must be at the start
-            // of a line
-            Some(format!(
-                "\x1b[0Ksection_start:{now}:{section}[collapsed=true]\r\x1b[0K{head}\n{body}\
-                 \x1b[0Ksection_end:{now}:{section}\r\x1b[0K{verdict}"
-            ))
-        }
-        Style::Text => {
-            let page = format!("{}\n{}", line::ReportHead(facts), text::report_body(facts, settings.utf8));
-            Some(page.trim_end().to_owned())
+            let (start, end) = fold(clock::unix_ms() / 1000, &section, &head);
+            Some(format!("{start}\n{body}{end}{verdict}"))
         }
     }
 }

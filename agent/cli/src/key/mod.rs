@@ -29,7 +29,10 @@ mod tests;
 
 use std::{env, ffi::OsString, path::Path, thread::available_parallelism};
 
-use plimsoll_base::quantity;
+use plimsoll_base::{
+    ci::{self, CiSystem, GITLAB, Sources},
+    quantity,
+};
 use plimsoll_proto::{
     job::{self, build_jobs, clean_and_cut},
     limits,
@@ -80,8 +83,8 @@ pub struct CiJob {
     pub make_flags: String,
     /// Whether a CI system runs this job (the variable `CI` is set).
     pub ci: bool,
-    /// Whether GitLab runs this job (`GITLAB_CI`).
-    pub gitlab: bool,
+    /// The CI system that runs this job, if it is known.
+    pub recognized: Option<&'static CiSystem>,
     /// Whether the locale uses UTF-8 (the first of `LC_ALL`, `LC_CTYPE` and `LANG` that is set).
     pub utf8: bool,
     /// Values to mask in the log.
@@ -110,8 +113,10 @@ impl CiJob {
 
     /// Reads an environment. Empty values count as unset, and so does `None`, which Spack writes.
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Self {
-        let get = |name: &str| job::non_empty(lookup(name));
-        let mut key = job::key(&lookup);
+        let sources = Sources { variable: &lookup };
+        let get = |name: &str| sources.get(name);
+        let recognized = ci::recognize(&sources);
+        let (mut key, attempt) = job::of(recognized.unwrap_or(&GITLAB), &sources);
         if let Some(jobs) = get("SPACK_BUILD_JOBS").filter(|_| key.hints.is_none()) {
             let error = format!("{jobs:?} is no number of build jobs from 1 to {}", limits::BUILD_JOBS);
             tracing::warn!(name = "SPACK_BUILD_JOBS", error, "ignored a variable");
@@ -120,11 +125,11 @@ impl CiJob {
             env::consts::ARCH.clone_into(&mut key.arch);
         }
         Self {
-            attempt: job::attempt(&lookup),
+            attempt,
             key,
             asked: asked(&get),
             ci: get("CI").is_some(),
-            gitlab: get("GITLAB_CI").is_some(),
+            recognized,
             utf8: ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(&get).is_some_and(|locale| {
                 let locale = locale.to_ascii_uppercase();
                 locale.contains("UTF-8") || locale.contains("UTF8")
@@ -136,6 +141,11 @@ impl CiJob {
             runner_tags: get("CI_RUNNER_TAGS").map(|tags| runner_tags(&tags)).unwrap_or_default(),
             state_dir: get("XDG_STATE_HOME").or_else(|| Some(format!("{}/.local/state", get("HOME")?))),
         }
+    }
+
+    /// The CI system whose variables are read: GitLab, if none is recognized.
+    pub(crate) fn system(&self) -> &'static CiSystem {
+        self.recognized.unwrap_or(&GITLAB)
     }
 
     /// The key of a command, which may be empty, with the assignments of `--key` applied.
@@ -157,7 +167,7 @@ impl CiJob {
             && let Some(name) =
                 rpm::behind_unbuffer(command).first().and_then(|program| Path::new(program).file_name())
         {
-            let is_known = !self.ci || self.gitlab || !key.project.is_empty();
+            let is_known = !self.ci || self.recognized.is_some() || !key.project.is_empty();
             let name = if is_known { &*name.to_string_lossy() } else { UNNAMED };
             key.package = clean_and_cut(name, limits::KEY_FIELD_BYTES);
         }

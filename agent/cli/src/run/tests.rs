@@ -66,7 +66,7 @@ fn agent_process() {
         secrets: Secrets::default(),
         acting: VerdictActions::default(),
         marks: variable(MARKS)
-            .map(|_set| PhaseMarks { tools: vec![&PHASE_TOOLS[0]], ..PhaseMarks::default() }),
+            .map(|_set| PhaseMarks { tools: vec![PHASE_TOOLS[0]], ..PhaseMarks::default() }),
     };
     let kernel = Kernel::at(variable(ROOT).unwrap_or_else(|| "/".to_owned()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
