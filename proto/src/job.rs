@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use plimsoll_base::ci::{CiJob, CiSystem, GITLAB, Sources};
+use plimsoll_base::ci::{self, CiSystem, GITLAB, Sources};
 
 use crate::{
     limits, spack,
@@ -68,58 +68,89 @@ pub fn ignored_label_notes<'l>(label: impl Fn(&str) -> Option<&'l str>) -> Vec<S
     of_kind.into_iter().chain(of_security).collect()
 }
 
+/// What is known of a job in its environment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Job {
+    /// Its key. Without a package from Spack, the job's name is the package, which may be empty; without an architecture from Spack, the
+    /// architecture is empty.
+    pub key: Key,
+    /// The id of its attempt.
+    pub attempt: Option<String>,
+    /// The number of its attempt: 1 for the first.
+    pub number: Option<u32>,
+    /// Whether the job says that it builds what others than the project's own people wrote.
+    pub is_foreign: bool,
+}
+
 /// The key of a GitLab job, for those who see some of its variables only.
 pub fn key(lookup: impl Fn(&str) -> Option<String>) -> Key {
-    of(&GITLAB, &Sources { variable: &lookup }).0
+    Job::of(&GITLAB, &Sources::of_variables(&lookup)).key
 }
 
 /// The id of a GitLab job's attempt: the job's number and the host, because numbers are unique within one GitLab only.
 pub fn attempt(lookup: impl Fn(&str) -> Option<String>) -> Option<String> {
-    of(&GITLAB, &Sources { variable: &lookup }).1
+    Job::of(&GITLAB, &Sources::of_variables(&lookup)).attempt
 }
 
-/// The key of a job of this system, and the id of its attempt. Without a package from Spack, the job's name is the package, which may be
-/// empty; without an architecture from Spack, the architecture is empty.
-pub fn of(system: &CiSystem, sources: &Sources<'_>) -> (Key, Option<String>) {
-    let CiJob { project, job, git_ref, owner, labels, id } = (system.read)(sources);
-    let field = |text: &str| clean_and_cut(text, limits::KEY_FIELD_BYTES);
-    let text = |name: &str| field(&sources.text(name));
-    let (variants, build_system) = spack::variants(&sources.text(VARIANTS));
-    let mut key = Key {
-        project: field(&project),
-        stack: text("SPACK_CI_STACK_NAME"),
-        package: text("SPACK_JOB_SPEC_PKG_NAME"),
-        version: text("SPACK_JOB_SPEC_PKG_VERSION"),
-        variants: clean_and_cut(&variants, limits::VARIANTS_BYTES),
-        compiler: spack::compiler(&text("SPACK_JOB_SPEC_COMPILER_NAME")).to_owned(),
-        compiler_version: spack::compiler(&text("SPACK_JOB_SPEC_COMPILER_VERSION")).to_owned(),
-        arch: text("SPACK_JOB_SPEC_ARCH"),
-        build_system: field(&build_system),
-        r#ref: field(&git_ref),
-        owner: field(&owner),
-        ..Key::default()
-    };
-    if key.package.is_empty() {
-        key.package = field(&job);
+impl Job {
+    /// The job of this system.
+    pub fn of(system: &CiSystem, sources: &Sources<'_>) -> Self {
+        let job = (system.read)(sources);
+        let field = |text: &str| clean_and_cut(text, limits::KEY_FIELD_BYTES);
+        let text = |name: &str| field(&sources.text(name));
+        let or = |text: String, other: &str| if text.is_empty() { field(other) } else { text };
+        let (variants, build_system) = spack::variants(&sources.text(VARIANTS));
+        let labels = job.labels.into_iter().chain(sources.labels(&LABELS));
+        let jobs = sources.get("SPACK_BUILD_JOBS").and_then(|jobs| build_jobs(&jobs));
+        let key = Key {
+            project: field(&job.project),
+            stack: or(text("SPACK_CI_STACK_NAME"), &job.stack),
+            package: or(text("SPACK_JOB_SPEC_PKG_NAME"), &job.job),
+            version: text("SPACK_JOB_SPEC_PKG_VERSION"),
+            variants: clean_and_cut(&variants, limits::VARIANTS_BYTES),
+            compiler: spack::compiler(&text("SPACK_JOB_SPEC_COMPILER_NAME")).to_owned(),
+            compiler_version: spack::compiler(&text("SPACK_JOB_SPEC_COMPILER_VERSION")).to_owned(),
+            arch: text("SPACK_JOB_SPEC_ARCH"),
+            build_system: field(&build_system),
+            r#ref: field(&job.git_ref),
+            owner: field(&job.owner),
+            labels: labels
+                .filter(|(_, value)| !value.is_empty())
+                .map(|(label, value)| (label.to_owned(), clean_and_cut(&value, limits::LABEL_BYTES)))
+                .collect(),
+            hints: jobs.map(|jobs| Hints { build_jobs: Some(jobs), ..Hints::default() }),
+            ..Key::default()
+        };
+        Self {
+            key,
+            attempt: job.id.map(|id| fitting_id(&id)),
+            number: job.number.filter(|number| *number > 0),
+            is_foreign: job.is_foreign,
+        }
     }
-    for (label, value) in labels.into_iter().chain(sources.labels(&LABELS)) {
-        key.labels.insert(label.to_owned(), clean_and_cut(&value, limits::LABEL_BYTES));
-    }
-    if let Some(jobs) = sources.get("SPACK_BUILD_JOBS").and_then(|jobs| build_jobs(&jobs)) {
-        key.hints = Some(Hints { build_jobs: Some(jobs), ..Hints::default() });
-    }
-    (key, id.map(|id| fitting_id(&id)))
 }
 
-/// The id with characters that an id may contain, cut to the wire's limit.
+/// The id with characters that an id may contain, within the wire's limit. What is too long loses its end; ids that say their system, whose
+/// ends tell jobs apart, get a hash instead of it.
 fn fitting_id(id: &str) -> String {
-    id.chars().map(|c| if is_id_char(c) { c } else { '_' }).take(limits::ATTEMPT_BYTES).collect()
+    let fits: String = id.chars().map(|c| if is_id_char(c) { c } else { '_' }).collect();
+    let is_short = fits.len() <= limits::ATTEMPT_BYTES;
+    match fits.rsplit_once(':').filter(|_| !is_short && ci::is_system_id(&fits)) {
+        Some((place, _unit)) => {
+            // FNV-1a, 64 bits
+            let hash = id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+            with_suffix(place, &format!(":h{hash:016x}"))
+        }
+        None => fits.chars().take(limits::ATTEMPT_BYTES).collect(),
+    }
 }
 
 /// The parts of an attempt's id, `HOST:JOB.COMMAND/TRY`. `HOST` is left out if it is unknown, `COMMAND` and `TRY` if they are the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobExecution<'a> {
-    /// Host of the CI system; empty if the id has none.
+    /// Host of the CI system; empty if the id has none. Of a system with ids of its own, all that stands before the job: `NAME:PLACE`.
     pub host: &'a str,
     /// The job's number or name, in any characters that an id may contain.
     pub job: &'a str,
@@ -130,18 +161,24 @@ pub struct JobExecution<'a> {
 }
 
 impl<'a> JobExecution<'a> {
-    /// Splits an attempt's id into its parts. A dot begins a command only after a job's number, because other names may contain dots.
+    /// Splits an attempt's id into its parts. A dot begins a command only after a job's number, and in the last part of an id that says its
+    /// system, because other names may contain dots.
     pub fn read(attempt: &'a str) -> Self {
         let (host, rest) = attempt.rsplit_once(':').unwrap_or(("", attempt));
         let numbered = rest.rsplit_once('/').and_then(|(rest, tried)| Some((rest, tried.parse().ok()?)));
         let (rest, tried) = numbered.unwrap_or((rest, 1));
         let is_command =
             |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        match rest.split_once('.') {
-            Some((job, command)) if job.parse::<u64>().is_ok() && is_command(command) => {
+        let split = if ci::is_system_id(attempt) {
+            rest.rsplit_once('.').filter(|(_, command)| !command.contains('/'))
+        } else {
+            rest.split_once('.').filter(|(job, _)| job.parse::<u64>().is_ok())
+        };
+        match split.filter(|(_, command)| is_command(command)) {
+            Some((job, command)) => {
                 Self { host, job, command: if command == "1" { "" } else { command }, try_number: tried }
             }
-            _ => Self { host, job: rest, command: "", try_number: tried },
+            None => Self { host, job: rest, command: "", try_number: tried },
         }
     }
 
@@ -161,9 +198,8 @@ pub fn run_id(attempt: &str, number: u32) -> String {
         Some((rest, tried)) => (rest, format!("/{tried}")),
         None => (attempt, String::new()),
     };
-    let numbered = rest
-        .rsplit_once('.')
-        .filter(|(job, command)| is_number(command) && JobExecution::read(job).number().is_some());
+    let has_commands = |job: &str| ci::is_system_id(rest) || JobExecution::read(job).number().is_some();
+    let numbered = rest.rsplit_once('.').filter(|(job, command)| is_number(command) && has_commands(job));
     with_suffix(numbered.map_or(rest, |(job, _)| job), &format!(".{number}{tried}"))
 }
 
@@ -268,6 +304,11 @@ mod tests {
             ("7.", "", "7.", "", 1),
             ("7.2.3", "", "7.2.3", "", 1),
             ("", "", "", "", 1),
+            ("github:a/b:12.2/build", "github:a/b", "12.2/build", "", 1),
+            ("github:a/b.c:12.2/build.3", "github:a/b.c", "12.2/build", "3", 1),
+            ("github:a/b:12.2/build.3/2", "github:a/b", "12.2/build", "3", 2),
+            ("circleci:a/b:42/2", "circleci:a/b", "42", "", 2),
+            ("github:12", "github", "12", "", 1),
         ] {
             assert_eq!(
                 JobExecution::read(id),
@@ -291,6 +332,8 @@ mod tests {
             ("mine", "mine.3"),
             ("a/b", "a/b.3"),
             ("mine-1.2", "mine-1.2.3"),
+            ("github:a/b:12.2/build", "github:a/b:12.2/build.3"),
+            ("github:a/b:12.2/build.2/4", "github:a/b:12.2/build.3/4"),
         ] {
             assert_eq!(run_id(id, 3), expected);
         }
@@ -309,5 +352,8 @@ mod tests {
         assert_eq!(key.hints, None);
         let id = attempt(|_name| Some(long.clone())).unwrap();
         assert!(id.chars().count() <= limits::ATTEMPT_BYTES && id.chars().all(is_id_char), "{id}");
+        let id = |job: &str| fitting_id(&format!("github:a/b:12.1/{}", job.repeat(200)));
+        assert!(id("x").len() <= limits::ATTEMPT_BYTES && JobExecution::read(&id("x")).host == "github:a/b");
+        assert_ne!(id("x"), id("y"), "their ends are not lost");
     }
 }

@@ -16,9 +16,9 @@ use crate::{
 /// Options for finding the phases of a build in its output.
 #[derive(Debug, Args)]
 pub(super) struct PhaseArgs {
-    /// Where phases of the build come from: `auto`, `off`, or a list of `gitlab`, `spack` and `rpm`. `auto` reads the output for all in
-    /// a CI job (`CI` is set) or if there is a pattern. On a terminal, `auto` without a pattern does not read the output; any
-    /// other value gives the build a terminal of its own.
+    /// Where phases of the build come from: `auto`, `off`, or a list of `gitlab`, `github`, `buildkite`, `jenkins`, `spack` and `rpm`. `auto`
+    /// reads the output in a CI job (`CI` is set, or its system is known) or if there is a pattern, for the CI system, `spack` and `rpm`. On
+    /// a terminal, `auto` without a pattern does not read the output; any other value gives the build a terminal of its own.
     #[arg(
         long,
         value_name = "WHICH",

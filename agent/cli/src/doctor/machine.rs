@@ -8,7 +8,10 @@ use plimsoll_measure::{cgroup::CgroupLimits, kernel::Kernel, meter::Meter};
 use plimsoll_proto::{figures, v1::Source};
 
 use super::Settings;
-use crate::output::{PHASE_TOOLS, PhaseMarks};
+use crate::{
+    key::CiJob,
+    output::{PHASE_TOOLS, PhaseMarks},
+};
 
 /// Number of readings, of which the median time is shown.
 const READING_COUNT: usize = 5;
@@ -110,6 +113,26 @@ pub(super) fn check_phases(marks: Option<&PhaseMarks>) -> CheckLine {
     CheckLine::ok("phases", format!("read from the build's output: {}", kinds.join(", ")))
 }
 
+/// What names a build in this job, and what is unusual about it; `None` outside of CI.
+pub(crate) fn check_job(job: &CiJob) -> Option<CheckLine> {
+    const CHECK_NAME: &str = "job";
+    if !job.ci {
+        return None;
+    }
+    let system = job.recognized.map_or("a CI system that is not known", |system| system.title);
+    // the name of a build is the same for every command that builds no RPM
+    let (key, mut notes) = job.named_key(&["make".into()], &[]).ok()?;
+    notes.extend(job.foreign_note());
+    let project = if key.project.is_empty() { "none" } else { &key.project };
+    let id = job.attempt.as_deref().unwrap_or("of its own");
+    let text = format!("{system}: project {project}, package {}, id {id}", key.package);
+    Some(if notes.is_empty() {
+        CheckLine::ok(CHECK_NAME, job.secrets.mask_text(&text))
+    } else {
+        CheckLine::warn(CHECK_NAME, job.secrets.mask_text(&format!("{text}. {}", notes.join(". "))))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use plimsoll_measure::fake_kernel::FakeKernel;
@@ -148,6 +171,7 @@ mod tests {
             trust: plimsoll_client::trust::Trust::default(),
             spool_dir: dir,
             spool_bytes: bytes,
+            job: CiJob::default(),
             phases: None,
         };
         let refused = check_spool(&settings(file.join("spool"), 1 << 20)).await;

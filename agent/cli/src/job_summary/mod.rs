@@ -98,6 +98,8 @@ impl Default for MeasurementEnd {
 /// What is known of a build when its measurement ends.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct BuildFacts {
+    /// Sentences about where the key is from.
+    pub(crate) notes: Vec<String>,
     /// A short name of the build, for the report.
     pub(crate) name: String,
     pub(crate) end: MeasurementEnd,

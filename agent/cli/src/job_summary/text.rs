@@ -42,6 +42,9 @@ fn measured_lines(facts: &BuildFacts, utf8: bool) -> String {
         page.line(if nth == 0 { "phases" } else { "" }, row);
     }
     page.line("samples", &words::samples(facts));
+    for note in &facts.notes {
+        page.line("note", &clean(note));
+    }
     page.0
 }
 

@@ -51,6 +51,8 @@ fn agent_process() {
             pool: String::new(),
             ticket: String::new(),
             runner_tags: Vec::new(),
+            is_foreign: false,
+            notes: Vec::new(),
             asked: Resources::default(),
             interval: Duration::from_secs(1),
             delivery: delivery::Settings {

@@ -4,13 +4,15 @@
 //! The id is `CI_SERVER_HOST:CI_JOB_ID`, without a word for the system. No attempt number is read, because GitLab does not offer one to the
 //! job itself. Whether a job is trusted follows from its token alone.
 
-use super::{CiJob, CiSystem, LogLine, LogMark, NamedAttempt, PhaseTool, Sources};
+use super::{CiJob, CiSystem, Columns, LogLine, LogMark, NamedAttempt, PhaseTool, Sources, Support};
 
 /// The row of GitLab. Jobs of no known system are read by it, too, because Spack's runners and webhooks pass on some of its variables only.
 pub static GITLAB: CiSystem = CiSystem {
     name: "gitlab",
     title: "GitLab",
-    recognized_by: ("GITLAB_CI", None),
+    recognized_by: Some(("GITLAB_CI", "")),
+    needs: &[],
+    workspace: "CI_PROJECT_DIR",
     read,
     phases: Some(&PhaseTool {
         name: "gitlab",
@@ -20,6 +22,17 @@ pub static GITLAB: CiSystem = CiSystem {
     }),
     fold: Some(fold),
     links: Some(links),
+    columns: Columns {
+        key: "project `CI_PROJECT_PATH`, package `CI_JOB_NAME`, ref, owner",
+        id: "`CI_SERVER_HOST:CI_JOB_ID`",
+        untrusted: "not known: its token decides",
+    },
+    support: Support {
+        measured: "an include, or `plimsoll run`",
+        judged: "yes, also by hooks and logs",
+        sized: "pods when they are created; `plimsoll recommend`",
+        retried: "by exit code: `retry: exit_codes`",
+    },
 };
 
 /// Label with GitLab's address, for links to it. It is only set if GitLab is not at `https`.
@@ -49,12 +62,13 @@ fn read(sources: &Sources<'_>) -> CiJob {
         owner: sources.text("GITLAB_USER_LOGIN"),
         labels,
         id: job.map(of_host),
+        ..CiJob::default()
     }
 }
 
 /// Host and number of the GitLab job whose first command has this id. `None` for any other id, also for that of a host without a dot. The
 /// form belongs to GitLab alone.
-pub fn gitlab_job(attempt: &str) -> Option<(&str, &str)> {
+fn gitlab_job(attempt: &str) -> Option<(&str, &str)> {
     let (host, job) = attempt.split_once(':')?;
     let is_host =
         host.contains('.') && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte));
