@@ -30,7 +30,7 @@ struct Manifest {
 
 const MANIFESTS: [Manifest; 4] = [
     Manifest { file: "Cargo.toml", parse: |text| of_toml(text, &["/package"]) },
-    Manifest { file: "package.json", parse: |text| named(&json(text)?, &[""]) },
+    Manifest { file: "package.json", parse: |text| Ok(named(&json(text)?, &[""])) },
     Manifest { file: "pyproject.toml", parse: |text| of_toml(text, &["/project", "/tool/poetry"]) },
     Manifest { file: "go.mod", parse: |text| Ok(of_go(text)) },
 ];
@@ -49,7 +49,7 @@ pub(super) struct Checkout {
 impl Checkout {
     /// Reads a directory. A file that is not understood is passed over, with a line in the log.
     pub(super) fn read(directory: &Path) -> Self {
-        let is_root = |dir: &Path| dir.join(".git").exists();
+        let is_root = |dir: &Path| dir.join(".git").try_exists().is_ok_and(|exists| exists);
         let above: Vec<&Path> = directory.ancestors().take(PARENTS).collect();
         let root = above.iter().position(|dir| is_root(dir));
         let within = above.get(..=root.unwrap_or_default()).unwrap_or_default();
@@ -78,15 +78,15 @@ fn json(text: &str) -> Result<Value, String> {
 
 fn of_toml(text: &str, places: &[&str]) -> Result<Option<(String, String)>, String> {
     let value: Value = toml::from_str(text).map_err(|error: toml::de::Error| error.message().to_owned())?;
-    named(&value, places)
+    Ok(named(&value, places))
 }
 
 /// The fields `name` and `version` in the first of these places that has a name. A version that stands elsewhere is unknown.
-fn named(value: &Value, places: &[&str]) -> Result<Option<(String, String)>, String> {
+fn named(value: &Value, places: &[&str]) -> Option<(String, String)> {
     let text =
         |place: &str, field: &str| value.pointer(&format!("{place}/{field}"))?.as_str().map(str::to_owned);
     let name = |place: &&str| Some((text(place, "name")?, text(place, "version").unwrap_or_default()));
-    Ok(places.iter().find_map(name).filter(|(name, _)| !name.is_empty()))
+    places.iter().find_map(name).filter(|(name, _)| !name.is_empty())
 }
 
 fn of_go(text: &str) -> Option<(String, String)> {

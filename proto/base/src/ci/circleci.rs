@@ -1,9 +1,9 @@
-//! CircleCI. Variables: <https://circleci.com/docs/reference/variables/>. `CIRCLE_PR_NUMBER`, `_REPONAME` and `_USERNAME` are set for pull
+//! `CircleCI`. Variables: <https://circleci.com/docs/reference/variables/>. `CIRCLE_PR_NUMBER`, `_REPONAME` and `_USERNAME` are set for pull
 //! requests of forks only, and not for projects of the GitHub App and of GitLab: there, trust follows from the token.
 
 use super::{CiJob, CiSystem, Columns, Sources, Support, id, part_name, place, word};
 
-/// The row of CircleCI.
+/// The row of `CircleCI`.
 pub(super) static CIRCLECI: CiSystem = CiSystem {
     name: "circleci",
     title: "CircleCI",
