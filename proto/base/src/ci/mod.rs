@@ -44,14 +44,20 @@ pub struct CiSystem {
     pub phases: Option<&'static PhaseTool>,
     /// Marks before and after a text that its log viewer folds, given time (seconds since 1970), a name that is unique in the log, and the
     /// heading. Each begins a line.
-    pub fold: Option<fn(u64, &str, &str) -> (String, String)>,
+    pub fold: Option<Fold>,
     /// Names and addresses of its pages about an attempt. The addresses are not escaped.
-    pub links: Option<fn(&NamedAttempt<'_>) -> Vec<(String, String)>>,
+    pub links: Option<Links>,
     /// What the guide of the agent says.
     pub columns: Columns,
     /// What the first page of the documentation says.
     pub support: Support,
 }
+
+/// Marks of a log viewer: see [`CiSystem::fold`].
+pub type Fold = fn(u64, &str, &str) -> (String, String);
+
+/// Pages about an attempt: see [`CiSystem::links`].
+pub type Links = fn(&NamedAttempt<'_>) -> Vec<(String, String)>;
 
 /// Columns of the guide.
 #[derive(Debug)]
