@@ -1,14 +1,16 @@
-//! Derives key and attempt of a CI job from the variables that GitLab and Spack set. The agent inside the job and the server, which sees
+//! Derives key and attempt of a CI job from what its CI system ([`ci`]) and Spack say. The agent inside the job and the server, which sees
 //! only the job's pod, both use it, so that they derive the same key and the same attempt.
 
 use std::time::{Duration, SystemTime};
+
+use plimsoll_base::ci::{self, CiSystem, GITLAB, Sources};
 
 use crate::{
     limits, spack,
     v1::{Hints, Key},
 };
 
-/// All variables that [`key`] and [`attempt`] read.
+/// All variables that [`key`] and [`attempt`] read of a GitLab job.
 pub const CI_VARIABLES: [&str; 19] = [
     "CI_PROJECT_PATH",
     "CI_COMMIT_REF_NAME",
@@ -34,19 +36,8 @@ pub const CI_VARIABLES: [&str; 19] = [
 /// The variable with the variants of a spec, which have a limit of their own.
 pub const VARIANTS: &str = "SPACK_JOB_SPEC_VARIANTS";
 
-/// Label with GitLab's address, for links to it. It is only set if GitLab is not at `https`.
-pub const SERVER_URL_LABEL: &str = "ci_server_url";
-
-/// Labels, and the variables that they are read from. Some distinguish the jobs of a pipeline, which is needed to order the attempts of a
-/// job; others say why it is built, which decides where it runs.
-const LABELS: [(&str, &str); 6] = [
-    ("stage", "CI_JOB_STAGE"),
-    ("pipeline", "CI_PIPELINE_ID"),
-    ("job", "CI_JOB_NAME"),
-    ("commit", "CI_COMMIT_SHA"),
-    ("kind", "PLIMSOLL_BUILD_KIND"),
-    ("security", "PLIMSOLL_SECURITY_FIX"),
-];
+/// Labels that say why something is built, which decides where it runs, and the variables that they are read from.
+const LABELS: [(&str, &str); 2] = [("kind", "PLIMSOLL_BUILD_KIND"), ("security", "PLIMSOLL_SECURITY_FIX")];
 
 /// The values of the label `kind`: why something is built. Upper and lower case are equal.
 pub const BUILD_KINDS: [&str; 5] = ["scratch", "explicit", "auto", "isolated", "orchestrator"];
@@ -77,66 +68,89 @@ pub fn ignored_label_notes<'l>(label: impl Fn(&str) -> Option<&'l str>) -> Vec<S
     of_kind.into_iter().chain(of_security).collect()
 }
 
-/// The key of the job. Without a package from Spack, the job's name is the package, which may be empty; without an architecture from Spack,
-/// the architecture is empty.
+/// What is known of a job in its environment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Job {
+    /// Its key. Without a package from Spack, the job's name is the package, which may be empty; without an architecture from Spack, the
+    /// architecture is empty.
+    pub key: Key,
+    /// The id of its attempt.
+    pub attempt: Option<String>,
+    /// The number of its attempt: 1 for the first.
+    pub number: Option<u32>,
+    /// Whether the job says that it builds what others than the project's own people wrote.
+    pub is_foreign: bool,
+}
+
+/// The key of a GitLab job, for those who see some of its variables only.
 pub fn key(lookup: impl Fn(&str) -> Option<String>) -> Key {
-    let get = |name: &str| non_empty(lookup(name));
-    let text = |name: &str| clean_and_cut(&get(name).unwrap_or_default(), limits::KEY_FIELD_BYTES);
-    let (variants, build_system) = spack::variants(&get(VARIANTS).unwrap_or_default());
-    let mut key = Key {
-        project: text("CI_PROJECT_PATH"),
-        stack: text("SPACK_CI_STACK_NAME"),
-        package: text("SPACK_JOB_SPEC_PKG_NAME"),
-        version: text("SPACK_JOB_SPEC_PKG_VERSION"),
-        variants: clean_and_cut(&variants, limits::VARIANTS_BYTES),
-        compiler: spack::compiler(&text("SPACK_JOB_SPEC_COMPILER_NAME")).to_owned(),
-        compiler_version: spack::compiler(&text("SPACK_JOB_SPEC_COMPILER_VERSION")).to_owned(),
-        arch: text("SPACK_JOB_SPEC_ARCH"),
-        build_system: clean_and_cut(&build_system, limits::KEY_FIELD_BYTES),
-        r#ref: text("CI_COMMIT_REF_NAME"),
-        owner: text("GITLAB_USER_LOGIN"),
-        ..Key::default()
-    };
-    if key.package.is_empty() {
-        key.package = text("CI_JOB_NAME");
-    }
-    for (label, variable) in LABELS {
-        if let Some(value) = get(variable) {
-            key.labels.insert(label.to_owned(), clean_and_cut(&value, limits::LABEL_BYTES));
+    Job::of(&GITLAB, &Sources::of_variables(&lookup)).key
+}
+
+/// The id of a GitLab job's attempt: the job's number and the host, because numbers are unique within one GitLab only.
+pub fn attempt(lookup: impl Fn(&str) -> Option<String>) -> Option<String> {
+    Job::of(&GITLAB, &Sources::of_variables(&lookup)).attempt
+}
+
+impl Job {
+    /// The job of this system.
+    pub fn of(system: &CiSystem, sources: &Sources<'_>) -> Self {
+        let job = (system.read)(sources);
+        let field = |text: &str| clean_and_cut(text, limits::KEY_FIELD_BYTES);
+        let text = |name: &str| field(&sources.text(name));
+        let or = |text: String, other: &str| if text.is_empty() { field(other) } else { text };
+        let (variants, build_system) = spack::variants(&sources.text(VARIANTS));
+        let labels = job.labels.into_iter().chain(sources.labels(&LABELS));
+        let jobs = sources.get("SPACK_BUILD_JOBS").and_then(|jobs| build_jobs(&jobs));
+        let key = Key {
+            project: field(&job.project),
+            stack: or(text("SPACK_CI_STACK_NAME"), &job.stack),
+            package: or(text("SPACK_JOB_SPEC_PKG_NAME"), &job.job),
+            version: text("SPACK_JOB_SPEC_PKG_VERSION"),
+            variants: clean_and_cut(&variants, limits::VARIANTS_BYTES),
+            compiler: spack::compiler(&text("SPACK_JOB_SPEC_COMPILER_NAME")).to_owned(),
+            compiler_version: spack::compiler(&text("SPACK_JOB_SPEC_COMPILER_VERSION")).to_owned(),
+            arch: text("SPACK_JOB_SPEC_ARCH"),
+            build_system: field(&build_system),
+            r#ref: field(&job.git_ref),
+            owner: field(&job.owner),
+            labels: labels
+                .filter(|(_, value)| !value.is_empty())
+                .map(|(label, value)| (label.to_owned(), clean_and_cut(&value, limits::LABEL_BYTES)))
+                .collect(),
+            hints: jobs.map(|jobs| Hints { build_jobs: Some(jobs), ..Hints::default() }),
+            ..Key::default()
+        };
+        Self {
+            key,
+            attempt: job.id.map(|id| fitting_id(&id)),
+            number: job.number.filter(|number| *number > 0),
+            is_foreign: job.is_foreign,
         }
     }
-    if let Some(url) =
-        get("CI_SERVER_URL").filter(|url| url.starts_with("http://") && url.len() <= limits::LABEL_BYTES)
-    {
-        key.labels.insert(SERVER_URL_LABEL.to_owned(), url);
-    }
-    if let Some(jobs) = get("SPACK_BUILD_JOBS").and_then(|jobs| build_jobs(&jobs)) {
-        key.hints = Some(Hints { build_jobs: Some(jobs), ..Hints::default() });
-    }
-    key
 }
 
-/// The id of the job's attempt: the job's number and the host, because numbers are unique within one GitLab only.
-pub fn attempt(lookup: impl Fn(&str) -> Option<String>) -> Option<String> {
-    let job = non_empty(lookup("CI_JOB_ID"))?;
-    let id = non_empty(lookup("CI_SERVER_HOST")).map_or_else(|| job.clone(), |host| format!("{host}:{job}"));
-    Some(id.chars().map(|c| if is_id_char(c) { c } else { '_' }).take(limits::ATTEMPT_BYTES).collect())
-}
-
-/// Host and number of the GitLab job whose first command has this id: `HOST:NUMBER`, as [`attempt`] makes it. `None` for any other id, also for that of a host without a
-/// dot. The form belongs to GitLab: pages link such attempts to it, so the ids of another CI system need another form, such as `NAME/HOST:NUMBER`.
-pub fn gitlab_job(attempt: &str) -> Option<(&str, &str)> {
-    let (host, job) = attempt.split_once(':')?;
-    let is_host =
-        host.contains('.') && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte));
-    let is_number = !job.is_empty() && job.bytes().all(|byte| byte.is_ascii_digit());
-    (is_host && is_number).then_some((host, job))
+/// The id with characters that an id may contain, within the wire's limit. What is too long loses its end; ids that say their system, whose
+/// ends tell jobs apart, get a hash instead of it.
+fn fitting_id(id: &str) -> String {
+    let fits: String = id.chars().map(|c| if is_id_char(c) { c } else { '_' }).collect();
+    let is_short = fits.len() <= limits::ATTEMPT_BYTES;
+    match fits.rsplit_once(':').filter(|_| !is_short && ci::is_system_id(&fits)) {
+        Some((place, _unit)) => {
+            // FNV-1a, 64 bits
+            let hash = id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+            with_suffix(place, &format!(":h{hash:016x}"))
+        }
+        None => fits.chars().take(limits::ATTEMPT_BYTES).collect(),
+    }
 }
 
 /// The parts of an attempt's id, `HOST:JOB.COMMAND/TRY`. `HOST` is left out if it is unknown, `COMMAND` and `TRY` if they are the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobExecution<'a> {
-    /// Host of the CI system; empty if the id has none.
+    /// Host of the CI system; empty if the id has none. Of a system with ids of its own, all that stands before the job: `NAME:PLACE`.
     pub host: &'a str,
     /// The job's number or name, in any characters that an id may contain.
     pub job: &'a str,
@@ -147,18 +161,24 @@ pub struct JobExecution<'a> {
 }
 
 impl<'a> JobExecution<'a> {
-    /// Splits an attempt's id into its parts. A dot begins a command only after a job's number, because other names may contain dots.
+    /// Splits an attempt's id into its parts. A dot begins a command only after a job's number, and in the last part of an id that says its
+    /// system, because other names may contain dots.
     pub fn read(attempt: &'a str) -> Self {
         let (host, rest) = attempt.rsplit_once(':').unwrap_or(("", attempt));
         let numbered = rest.rsplit_once('/').and_then(|(rest, tried)| Some((rest, tried.parse().ok()?)));
         let (rest, tried) = numbered.unwrap_or((rest, 1));
         let is_command =
             |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        match rest.split_once('.') {
-            Some((job, command)) if job.parse::<u64>().is_ok() && is_command(command) => {
+        let split = if ci::is_system_id(attempt) {
+            rest.rsplit_once('.').filter(|(_, command)| !command.contains('/'))
+        } else {
+            rest.split_once('.').filter(|(job, _)| job.parse::<u64>().is_ok())
+        };
+        match split.filter(|(_, command)| is_command(command)) {
+            Some((job, command)) => {
                 Self { host, job, command: if command == "1" { "" } else { command }, try_number: tried }
             }
-            _ => Self { host, job: rest, command: "", try_number: tried },
+            None => Self { host, job: rest, command: "", try_number: tried },
         }
     }
 
@@ -178,9 +198,8 @@ pub fn run_id(attempt: &str, number: u32) -> String {
         Some((rest, tried)) => (rest, format!("/{tried}")),
         None => (attempt, String::new()),
     };
-    let numbered = rest
-        .rsplit_once('.')
-        .filter(|(job, command)| is_number(command) && JobExecution::read(job).number().is_some());
+    let has_commands = |job: &str| ci::is_system_id(rest) || JobExecution::read(job).number().is_some();
+    let numbered = rest.rsplit_once('.').filter(|(job, command)| is_number(command) && has_commands(job));
     with_suffix(numbered.map_or(rest, |(job, _)| job), &format!(".{number}{tried}"))
 }
 
@@ -189,11 +208,6 @@ pub fn with_suffix(id: &str, suffix: &str) -> String {
     let most = limits::ATTEMPT_BYTES.saturating_sub(suffix.len());
     let cut: String = id.chars().take(most).collect();
     format!("{cut}{suffix}")
-}
-
-/// The value, or `None` if it is empty or the text `None`, which Spack writes for a missing value.
-pub fn non_empty(value: Option<String>) -> Option<String> {
-    value.filter(|value| !value.is_empty() && value != "None")
 }
 
 /// Whether an attempt's id may contain this character.
@@ -290,6 +304,11 @@ mod tests {
             ("7.", "", "7.", "", 1),
             ("7.2.3", "", "7.2.3", "", 1),
             ("", "", "", "", 1),
+            ("github:a/b:12.2/build", "github:a/b", "12.2/build", "", 1),
+            ("github:a/b.c:12.2/build.3", "github:a/b.c", "12.2/build", "3", 1),
+            ("github:a/b:12.2/build.3/2", "github:a/b", "12.2/build", "3", 2),
+            ("circleci:a/b:42/2", "circleci:a/b", "42", "", 2),
+            ("github:12", "github", "12", "", 1),
         ] {
             assert_eq!(
                 JobExecution::read(id),
@@ -313,6 +332,8 @@ mod tests {
             ("mine", "mine.3"),
             ("a/b", "a/b.3"),
             ("mine-1.2", "mine-1.2.3"),
+            ("github:a/b:12.2/build", "github:a/b:12.2/build.3"),
+            ("github:a/b:12.2/build.2/4", "github:a/b:12.2/build.3/4"),
         ] {
             assert_eq!(run_id(id, 3), expected);
         }
@@ -331,5 +352,8 @@ mod tests {
         assert_eq!(key.hints, None);
         let id = attempt(|_name| Some(long.clone())).unwrap();
         assert!(id.chars().count() <= limits::ATTEMPT_BYTES && id.chars().all(is_id_char), "{id}");
+        let id = |job: &str| fitting_id(&format!("github:a/b:12.1/{}", job.repeat(200)));
+        assert!(id("x").len() <= limits::ATTEMPT_BYTES && JobExecution::read(&id("x")).host == "github:a/b");
+        assert_ne!(id("x"), id("y"), "their ends are not lost");
     }
 }

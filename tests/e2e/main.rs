@@ -17,6 +17,7 @@ mod bad_input;
 mod bounds;
 mod build;
 mod build_hard;
+mod ci_systems;
 mod copr_guide;
 mod corrected;
 mod crowded;

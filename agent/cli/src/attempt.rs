@@ -40,6 +40,10 @@ pub struct Settings {
     pub ticket: String,
     /// Tags of the CI system's runner.
     pub runner_tags: Vec<String>,
+    /// Whether the job says that it builds what others than the project's own people wrote.
+    pub is_foreign: bool,
+    /// Sentences for the report about where the key is from.
+    pub notes: Vec<String>,
     /// Requested resources, from the environment or the command line.
     pub asked: Resources,
     /// Time between two samples once the build has run for some seconds.
@@ -120,6 +124,7 @@ pub(crate) fn hello(settings: &Settings, session: String, meter: &Meter, started
         runner_tags: settings.runner_tags.clone(),
         ticket: settings.ticket.clone(),
         takes_new_id: true,
+        foreign: settings.is_foreign,
     }
 }
 
@@ -208,6 +213,7 @@ impl<'a> Attempt<'a> {
             delivery,
             measures_only,
             advice,
+            notes: settings.notes.clone(),
         };
         publish(&facts, settings, interruption).await;
         closed_attempt(facts)
@@ -300,6 +306,8 @@ mod tests {
             pool: "big".to_owned(),
             ticket: "t-1".to_owned(),
             runner_tags: vec!["docker".to_owned()],
+            is_foreign: false,
+            notes: Vec::new(),
             asked,
             interval: Duration::from_secs(1),
             delivery: delivery::Settings {

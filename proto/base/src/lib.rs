@@ -5,6 +5,7 @@
 //! | [`own_files`] | how both programs open their own files |
 //! | [`certificate`] | when a certificate expires, and how it is signed |
 //! | [`checks`] | the results of `doctor` |
+//! | [`ci`] | the CI systems: what their variables and logs say, one file for each |
 //! | [`log_filter`] | which lines the programs log |
 //! | [`log_excerpt`], [`unpack`] | the lines of a build's log that tell why it failed; logs that are packed |
 //! | [`quantity`] | how memory and cores are written |
@@ -12,6 +13,7 @@
 
 pub mod certificate;
 pub mod checks;
+pub mod ci;
 pub mod log_excerpt;
 pub mod log_filter;
 mod named_enum;

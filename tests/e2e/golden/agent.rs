@@ -115,7 +115,9 @@ fn build(transcript: &mut Transcript, week: &Week) {
     // a job's log is no terminal
     let ended = week.site.agent.call(&words);
     let same = |line: &&str| {
-        !["  memory", "  cpu", "plimsoll: sh", "full height"].iter().any(|part| line.contains(part))
+        !["  memory", "  cpu", "plimsoll: plimsoll-tests", "full height"]
+            .iter()
+            .any(|part| line.contains(part))
     };
     let page = ended.stderr.split_inclusive('\n').filter(same);
     let page = page.take_while(|line| !line.starts_with("  next run"));

@@ -84,6 +84,14 @@ impl AttachArgs {
             Target::Process(pid) => command_line(self.host_proc.as_deref(), *pid),
             _others => Vec::new(),
         };
+        // the source is where the build works, not where the agent was started
+        let directory = match &target {
+            Target::Process(pid) if self.host_proc.is_none() => {
+                std::fs::read_link(format!("/proc/{pid}/cwd")).ok()
+            }
+            _others => None,
+        };
+        let job = &job.in_directory(directory);
         Ok(attach::Settings {
             attempt: self.measured.settings(job, &command, self.report.settings(job)?)?,
             target,

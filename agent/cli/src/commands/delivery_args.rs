@@ -30,9 +30,9 @@ pub(super) struct DeliveryArgs {
     /// Id of the attempt [default: the CI job's id, else a new one].
     #[arg(long, value_name = "ID", value_parser = attempt_id)]
     attempt: Option<String>,
-    /// Number of the attempt: 1 for the first execution.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    number: u32,
+    /// Number of the attempt: 1 for the first execution [default: what the CI system says, else 1].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    number: Option<u32>,
     /// Id of the attempt that this one retries.
     #[arg(long, value_name = "ID", value_parser = attempt_id)]
     retries: Option<String>,
@@ -78,12 +78,17 @@ impl DeliveryArgs {
         command: &[OsString],
         report: job_summary::Settings,
     ) -> Result<attempt::Settings, String> {
+        let (key, mut notes) = job.named_key(command, &self.key.keys)?;
+        notes.extend(job.foreign_note());
+        let notes = notes.iter().map(|note| job.secrets.mask_text(note)).collect();
         Ok(attempt::Settings {
-            key: job.key_for(command, &self.key.keys)?,
+            key,
+            notes,
+            is_foreign: job.is_foreign,
             asked: self.asked(job),
             delivery: self.delivery(job),
             id: self.attempt.or_else(|| job.attempt.clone()),
-            number: self.number,
+            number: self.number.or(job.number).unwrap_or(1),
             retries: self.retries.unwrap_or_default(),
             pool: self.pool.unwrap_or_default(),
             ticket: self.ticket.unwrap_or_default(),

@@ -46,7 +46,7 @@ impl DoctorArgs {
         // if others can read the token, a check reports it, so no warning is printed here
         let trust = self.trust.trust_without_warning();
         let phases = self.phases.phase_marks(job).map_err(QuestionFailure::Question)?;
-        Ok(doctor::check(&Settings { server, trust, spool_dir, spool_bytes, phases })
+        Ok(doctor::check(&Settings { server, trust, spool_dir, spool_bytes, phases, job: job.clone() })
             .await
             .output(self.output))
     }

@@ -10,15 +10,15 @@ use clap::Args;
 use crate::{
     job_summary::{self, Style},
     key::CiJob,
-    output::{PATTERNS, PHASE_TOOLS, Pattern, PhaseMarks},
+    output::{BUILD_TOOLS, PATTERNS, PHASE_TOOLS, Pattern, PhaseMarks},
 };
 
 /// Options for finding the phases of a build in its output.
 #[derive(Debug, Args)]
 pub(super) struct PhaseArgs {
-    /// Where phases of the build come from: `auto`, `off`, or a list of `gitlab`, `spack` and `rpm`. `auto` reads the output for all in
-    /// a CI job (`CI` is set) or if there is a pattern. On a terminal, `auto` without a pattern does not read the output; any
-    /// other value gives the build a terminal of its own.
+    /// Where phases of the build come from: `auto`, `off`, or a list of `gitlab`, `github`, `buildkite`, `jenkins`, `spack` and `rpm`. `auto`
+    /// reads the output in a CI job (`CI` is set, or its system is known) or if there is a pattern, for the CI system, `spack` and `rpm`. On
+    /// a terminal, `auto` without a pattern does not read the output; any other value gives the build a terminal of its own.
     #[arg(
         long,
         value_name = "WHICH",
@@ -48,17 +48,20 @@ impl PhaseArgs {
             [] | ["auto"] => {
                 let wanted = job.ci || !patterns.is_empty();
                 let terminals = !patterns.is_empty();
-                Ok(wanted.then(|| PhaseMarks { tools: PHASE_TOOLS.iter().collect(), patterns, terminals }))
+                let tools = job.system().phases.into_iter().chain(&BUILD_TOOLS).collect();
+                Ok(wanted.then_some(PhaseMarks { tools, patterns, terminals }))
             }
             names => {
                 if let Some(other) =
                     names.iter().find(|name| PHASE_TOOLS.iter().all(|tool| tool.name != **name))
                 {
+                    let known: Vec<&str> = PHASE_TOOLS.iter().map(|tool| tool.name).collect();
                     return Err(format!(
-                        "--phases {other:?}: expected auto, off, or a list of gitlab, spack and rpm"
+                        "--phases {other:?}: expected auto, off, or a list of {}",
+                        known.join(", ")
                     ));
                 }
-                let tools = PHASE_TOOLS.iter().filter(|tool| names.contains(&tool.name)).collect();
+                let tools = PHASE_TOOLS.iter().copied().filter(|tool| names.contains(&tool.name)).collect();
                 Ok(Some(PhaseMarks { tools, patterns, terminals: true }))
             }
         }
@@ -116,13 +119,14 @@ impl ReportArgs {
             style = Style::None;
         }
         let short_verdict = is_terminal && style == Style::Line && !is_chosen;
-        Ok(job_summary::Settings { style, fold: job.gitlab, utf8: job.utf8, file, short_verdict })
+        Ok(job_summary::Settings { style, fold: job.recognized, utf8: job.utf8, file, short_verdict })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
+    use plimsoll_base::ci::GITLAB;
 
     use super::*;
     use crate::output::PhaseTool;
@@ -194,7 +198,7 @@ mod tests {
         assert_eq!(settings(&[], &here), Ok(job_summary::Settings::default()));
         let folded = job_summary::Settings {
             style: Style::Text,
-            fold: true,
+            fold: Some(&GITLAB),
             utf8: true,
             file: None,
             short_verdict: false,

@@ -8,7 +8,10 @@ use plimsoll_measure::{cgroup::CgroupLimits, kernel::Kernel, meter::Meter};
 use plimsoll_proto::{figures, v1::Source};
 
 use super::Settings;
-use crate::output::{PHASE_TOOLS, PhaseMarks};
+use crate::{
+    key::CiJob,
+    output::{PHASE_TOOLS, PhaseMarks},
+};
 
 /// Number of readings, of which the median time is shown.
 const READING_COUNT: usize = 5;
@@ -99,7 +102,8 @@ pub(super) async fn check_spool(settings: &Settings) -> CheckLine {
 /// Which markers the agent would look for in the output of a build.
 pub(super) fn check_phases(marks: Option<&PhaseMarks>) -> CheckLine {
     let Some(marks) = marks else {
-        let options = PHASE_TOOLS.each_ref().map(|tool| format!("--phases {}", tool.name)).join(", ");
+        let options: Vec<String> = PHASE_TOOLS.iter().map(|tool| format!("--phases {}", tool.name)).collect();
+        let options = options.join(", ");
         return CheckLine::ok("phases", format!("not read here: {options} or a pattern turns them on"));
     };
     let mut kinds: Vec<String> = marks.tools.iter().map(|tool| tool.markers.to_owned()).collect();
@@ -107,6 +111,26 @@ pub(super) fn check_phases(marks: Option<&PhaseMarks>) -> CheckLine {
         kinds.push(figures::counted(u64::try_from(marks.patterns.len()).unwrap_or(u64::MAX), "pattern"));
     }
     CheckLine::ok("phases", format!("read from the build's output: {}", kinds.join(", ")))
+}
+
+/// What names a build in this job, and what is unusual about it; `None` outside of CI.
+pub(crate) fn check_job(job: &CiJob) -> Option<CheckLine> {
+    const CHECK_NAME: &str = "job";
+    if !job.ci {
+        return None;
+    }
+    let system = job.recognized.map_or("a CI system that is not known", |system| system.title);
+    // the name of a build is the same for every command that builds no RPM
+    let (key, mut notes) = job.named_key(&["make".into()], &[]).ok()?;
+    notes.extend(job.foreign_note());
+    let project = if key.project.is_empty() { "none" } else { &key.project };
+    let id = job.attempt.as_deref().unwrap_or("of its own");
+    let text = format!("{system}: project {project}, package {}, id {id}", key.package);
+    Some(if notes.is_empty() {
+        CheckLine::ok(CHECK_NAME, job.secrets.mask_text(&text))
+    } else {
+        CheckLine::warn(CHECK_NAME, job.secrets.mask_text(&format!("{text}. {}", notes.join(". "))))
+    })
 }
 
 #[cfg(test)]
@@ -147,6 +171,7 @@ mod tests {
             trust: plimsoll_client::trust::Trust::default(),
             spool_dir: dir,
             spool_bytes: bytes,
+            job: CiJob::default(),
             phases: None,
         };
         let refused = check_spool(&settings(file.join("spool"), 1 << 20)).await;
@@ -159,7 +184,7 @@ mod tests {
     #[test]
     fn phases_say_what_is_looked_for() {
         assert!(check_phases(None).finding.starts_with("not read here"));
-        let marks = PhaseMarks { tools: vec![&PHASE_TOOLS[0]], ..PhaseMarks::default() };
+        let marks = PhaseMarks { tools: vec![PHASE_TOOLS[0]], ..PhaseMarks::default() };
         assert_eq!(check_phases(Some(&marks)).finding, "read from the build's output: GitLab's sections");
     }
 }

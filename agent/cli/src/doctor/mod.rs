@@ -4,7 +4,7 @@
 //! | module | what it checks |
 //! |---|---|
 //! | `server` | address, certificate, server and its version, token and roles, clock |
-//! | `machine` | cgroup, limits, spool, phases |
+//! | `machine` | cgroup, limits, spool, phases; in CI the job |
 
 mod machine;
 mod server;
@@ -17,8 +17,11 @@ use plimsoll_measure::kernel::Kernel;
 
 use crate::{
     ask::{CommandOutput, Format},
+    key::CiJob,
     output::PhaseMarks,
 };
+
+pub(crate) use machine::check_job;
 
 /// The configuration to check: the same as for `run`.
 #[derive(Debug, Clone)]
@@ -33,6 +36,8 @@ pub(crate) struct Settings {
     pub(crate) spool_bytes: u64,
     /// Markers to look for in the output of a build; `None` if the output is not read.
     pub(crate) phases: Option<PhaseMarks>,
+    /// What is known of the job.
+    pub(crate) job: CiJob,
 }
 
 /// Results of the checks.
@@ -51,6 +56,7 @@ pub(crate) async fn check(settings: &Settings) -> Findings {
     lines.extend(machine::check_measuring(&Kernel::running()).await);
     lines.push(machine::check_spool(settings).await);
     lines.push(machine::check_phases(settings.phases.as_ref()));
+    lines.extend(check_job(&settings.job));
     Findings(lines)
 }
 

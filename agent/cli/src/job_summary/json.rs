@@ -83,7 +83,7 @@ fn report_json(facts: &BuildFacts) -> Value {
     // if no process was killed, or the limit is unknown, write `null`
     let origin = totals.pointer_mut("/oom_origin").filter(|origin| *origin == "unspecified");
     origin.map(Value::take);
-    json!({
+    let mut report = json!({
         "attempt": facts.attempt,
         "number": facts.number,
         "retries": facts.retries,
@@ -108,7 +108,11 @@ fn report_json(facts: &BuildFacts) -> Value {
         "verdict": to_json(&facts.advice.verdict),
         "advice_problem": facts.advice.problem,
         "memory_request_from_need_bytes": advice::from_need(facts),
-    })
+    });
+    if let Some(fields) = report.as_object_mut().filter(|_| !facts.notes.is_empty()) {
+        fields.insert("notes".to_owned(), json!(facts.notes));
+    }
+    report
 }
 
 #[cfg(test)]

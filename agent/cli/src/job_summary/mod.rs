@@ -3,7 +3,7 @@
 //! | style | content |
 //! |---|---|
 //! | line | one line ([`line`]) |
-//! | text | a page: sizes, a memory curve, the phases, advice for the next run ([`text`]); folded in GitLab, except for the verdict |
+//! | text | a page: sizes, a memory curve, the phases, advice for the next run ([`text`]); folded where the CI system's log viewer can, except for the verdict |
 //! | none | nothing |
 //! | a file | the same as JSON ([`json`]), in addition to one of the others |
 //!
@@ -19,6 +19,7 @@ mod words;
 
 use std::{path::PathBuf, time::Duration};
 
+use plimsoll_base::ci::CiSystem;
 use plimsoll_client::delivery;
 use plimsoll_measure::clock;
 use plimsoll_proto::v1::{Cause, Exit, OomOrigin, Outcome, Phase, Resources, Source, Summary, Totals};
@@ -44,8 +45,8 @@ pub enum Style {
 pub struct Settings {
     /// The report on standard error.
     pub style: Style,
-    /// Whether a page is folded in the job's log, with GitLab's marks for sections.
-    pub fold: bool,
+    /// The CI system whose log viewer folds a page by its marks, if it has such marks.
+    pub fold: Option<&'static CiSystem>,
     /// Whether the terminal shows characters outside ASCII.
     pub utf8: bool,
     /// The file for the JSON report, if wanted.
@@ -95,6 +96,8 @@ impl Default for MeasurementEnd {
 /// What is known of a build when its measurement ends.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct BuildFacts {
+    /// Sentences about where the key is from.
+    pub(crate) notes: Vec<String>,
     /// A short name of the build, for the report.
     pub(crate) name: String,
     pub(crate) end: MeasurementEnd,
@@ -173,9 +176,14 @@ pub(crate) fn render(facts: &BuildFacts, settings: &Settings) -> Option<String> 
             let verdict = if settings.short_verdict { line::short_verdict(facts) } else { String::new() };
             Some(format!("{}{verdict}", line::ReportLine(facts)))
         }
-        Style::Text if settings.fold => {
-            let (now, head) = (clock::unix_ms() / 1000, line::ReportHead(facts));
-            let body = text::measured_lines(facts, settings.utf8) + &text::next_lines(facts);
+        Style::Text => {
+            let head = line::ReportHead(facts).to_string();
+            let (measured, next) = (text::measured_lines(facts, settings.utf8), text::next_lines(facts));
+            let Some(fold) = settings.fold.and_then(|system| system.fold) else {
+                let page = format!("{head}\n{measured}{}{next}", text::verdict_lines(facts));
+                return Some(page.trim_end().to_owned());
+            };
+            let body = measured + &next;
             // the verdict is the most important part, so it is outside of the fold
             let verdict = text::verdict_lines(facts);
             let verdict = if verdict.is_empty() { verdict } else { format!("\n{}", verdict.trim_end()) };
@@ -184,17 +192,8 @@ pub(crate) fn render(facts: &BuildFacts, settings: &Settings) -> Option<String> 
                 0 | 1 => "plimsoll".to_owned(),
                 number => format!("plimsoll_{number}"),
             };
-            // GitLab's log viewer folds the text between these two marks; the second one must be at the start
-            // of a line
-            Some(format!(
-                "\x1b[0Ksection_start:{now}:{section}[collapsed=true]\r\x1b[0K{head}\n{body}\
-                 \x1b[0Ksection_end:{now}:{section}\r\x1b[0K{verdict}"
-            ))
-        }
-        Style::Text => {
-            let (measured, next) = (text::measured_lines(facts, settings.utf8), text::next_lines(facts));
-            let page = format!("{}\n{measured}{}{next}", line::ReportHead(facts), text::verdict_lines(facts));
-            Some(page.trim_end().to_owned())
+            let (start, end) = fold(clock::unix_ms() / 1000, &section, &head);
+            Some(format!("{start}\n{body}{end}{verdict}"))
         }
     }
 }

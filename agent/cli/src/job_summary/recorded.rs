@@ -226,7 +226,8 @@ fn the_line_style_shows_no_verdict() {
 
 #[test]
 fn gitlab_folds_the_page_in_ascii_without_utf8() {
-    let settings = Settings { style: Style::Text, fold: true, ..Settings::default() };
+    let settings =
+        Settings { style: Style::Text, fold: Some(&plimsoll_base::ci::GITLAB), ..Settings::default() };
     let page = render(&good(), &settings).unwrap();
     assert!(page.is_ascii(), "{page}");
     let (start, rest) =

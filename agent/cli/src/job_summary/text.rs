@@ -32,6 +32,9 @@ pub(super) fn measured_lines(facts: &BuildFacts, utf8: bool) -> String {
     page.sentences(&summary, &[Line::Cpu, Line::Killed, Line::HeldBack]);
     page.block("phases", tables::phases(&summary, MAX_PHASES).only(&PHASE_COLUMNS).lines().lines());
     page.line("samples", &words::samples(facts));
+    for note in &facts.notes {
+        page.line("note", &clean(note));
+    }
     page.0
 }
 

@@ -109,31 +109,118 @@ fn a_gitlab_job_names_its_package() {
 }
 
 #[test]
-fn without_anything_the_command_names_the_package() {
-    let key = job(&[]).key_for(&command(&["/usr/bin/make", "-j3", "all"]), &[]).unwrap();
-    assert_eq!((key.package.as_str(), key.hints.unwrap().build_jobs), ("make", Some(3)));
+fn a_question_without_a_package_is_refused() {
     assert!(job(&[]).key_for(&[], &[]).unwrap_err().contains("--key package=NAME"));
     let twice = ["package=a", "label.x=1", "label.y=1", "package=b"].map(str::to_owned);
     assert_eq!(job(&[]).key_for(&[], &twice).unwrap_err(), "--key package is given twice; give it once");
     assert_eq!(job(&[]).key_for(&[], &twice[1..]).unwrap().package, "b");
 }
 
-#[test]
-fn an_unknown_ci_system_names_no_build() {
-    let github = [("CI", "true"), ("GITHUB_REPOSITORY", "a/b")];
-    for (variables, assignments, package, is_nameless) in [
-        (&github[..], &[][..], "(unnamed)", true),
-        (&github, &["version=1"], "(unnamed)", true),
-        (&github, &["package=app"], "app", false),
-        (&github, &["project=a/b"], "python3", false),
-        (&[("CI", "true"), ("CI_JOB_NAME", "test")], &[], "test", false),
-        (&[("CI", "true"), ("CI_PROJECT_PATH", "a/b")], &[], "python3", false),
-        (&[], &[], "python3", false),
-    ] {
-        let assignments: Vec<String> = assignments.iter().map(|text: &&str| (*text).to_owned()).collect();
-        let key = job(variables).key_for(&command(&["/usr/bin/python3", "t.py"]), &assignments).unwrap();
-        assert_eq!((key.package.as_str(), is_unnamed(&key)), (package, is_nameless), "{variables:?}");
+/// A checkout with these files, named `checkout`.
+fn checkout(files: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("checkout");
+    std::fs::create_dir(&at).unwrap();
+    for (name, text) in files {
+        let file = at.join(name);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
     }
+    (dir, at)
+}
+
+const REMOTE: (&str, &str) = (
+    ".git/config",
+    "[core]\n\tbare = false\n[remote \"fork\"]\n\turl = git@x:me/app.git\n[remote \"origin\"]\n\turl = https://bot:s3cret@git.example/acme/app.git\n",
+);
+const CARGO: (&str, &str) = ("Cargo.toml", "[package]\nname = \"ship\"\nversion = \"1.2.0\"\n");
+
+#[test]
+fn no_build_is_named_after_its_interpreter() {
+    let (here, ci): (&[_], &[_]) = (&[], &[("CI", "true")]);
+    let gitlab: &[_] = &[("CI", "true"), ("GITLAB_CI", "true"), ("CI_JOB_NAME", "test")];
+    let named = "the package is ";
+    for (variables, files, assignment, expected, note) in [
+        (here, &[REMOTE, CARGO][..], "arch=", ["", "ship", "1.2.0"], ""),
+        (here, &[CARGO, ("package.json", "{}")], "arch=", ["", "ship", "1.2.0"], ""),
+        (
+            here,
+            &[("package.json", r#"{"name": "@a/b", "version": "2.0"}"#)],
+            "arch=",
+            ["", "@a/b", "2.0"],
+            "",
+        ),
+        (here, &[("pyproject.toml", "[project]\nname = \"pie\"\n")], "arch=", ["", "pie", ""], ""),
+        (here, &[("go.mod", "module example.org/x // y\ngo 1.22\n")], "arch=", ["", "example.org/x", ""], ""),
+        (here, &[("Cargo.toml", "[workspace]\n"), REMOTE], "arch=", ["", "app", ""], ""),
+        (here, &[("Cargo.toml", "[package\n"), ("go.mod", "module \"m\"")], "arch=", ["", "m", ""], ""),
+        (here, &[], "arch=", ["", "checkout", ""], ""),
+        (here, &[CARGO], "package=mine", ["", "mine", ""], ""),
+        (here, &[CARGO], "version=7", ["", "ship", "7"], ""),
+        (ci, &[REMOTE], "arch=", ["acme/app", "app", ""], "the project is acme/app, by the git remote"),
+        (ci, &[REMOTE, CARGO], "project=own/x", ["own/x", "ship", "1.2.0"], named),
+        (ci, &[REMOTE], "package=mine", ["acme/app", "mine", ""], "the project is acme/app"),
+        (ci, &[], "arch=", ["", "(unnamed)", ""], ""),
+        (ci, &[], "project=a/b", ["a/b", "b", ""], named),
+        (ci, &[(".git", "gitdir: .git/worktrees/x\n")], "arch=", ["", "(unnamed)", ""], ""),
+        (&[("CI", "true"), ("CI_PROJECT_PATH", "a/b")], &[], "arch=", ["a/b", "b", ""], named),
+        (gitlab, &[REMOTE, CARGO], "project=a/b", ["a/b", "test", ""], ""),
+    ] {
+        let (_dir, at) = checkout(files);
+        let job = CiJob { directory: Some(at), ..job(variables) };
+        let assignments = [assignment.to_owned()];
+        let (key, notes) = job.named_key(&command(&["/usr/bin/python3", "t.py"]), &assignments).unwrap();
+        assert_eq!([key.project.as_str(), &key.package, &key.version], expected, "{variables:?} {files:?}");
+        assert!(notes.first().map_or(note.is_empty(), |first| first.starts_with(note)), "{notes:?}");
+        assert_eq!(is_unnamed(&key), expected[1] == "(unnamed)");
+        let line = crate::doctor::check_job(&job);
+        assert_eq!(line.is_some(), job.ci);
+        assert!(!format!("{notes:?}{line:?}").contains("s3cret"));
+    }
+    let lost = CiJob { directory: Some("/nowhere/".into()), ..job(ci) };
+    assert_eq!(lost.key_for(&command(&["make"]), &[]).unwrap().package, "(unnamed)");
+}
+
+#[test]
+fn a_checkout_is_read_from_below_and_in_worktrees() {
+    let (_dir, at) = checkout(&[
+        REMOTE,
+        ("pyproject.toml", "[tool.poetry]\nname = \"pie\"\nversion = \"3\"\n"),
+        ("src/deep/x", ""),
+        ("work/.git", "gitdir: ../.git/worktrees/work\n"),
+        (".git/worktrees/work/commondir", "../..\n"),
+    ]);
+    let read = |path: &str| {
+        let Checkout { project, package, version, manifest } = Checkout::read(&at.join(path));
+        [project, package, version, manifest.to_owned()]
+    };
+    assert_eq!(read("src/deep"), ["acme/app", "pie", "3", "pyproject.toml"]);
+    assert_eq!(read("work"), ["acme/app", "", "", ""], "a worktree is a checkout of its own");
+    std::fs::write(at.join(".git/config"), "[remote \"a\"]\nurl=/srv/x\n[remote \"b\"]\nurl=ssh://h/b/c\n")
+        .unwrap();
+    assert_eq!(read("work")[0], "b/c");
+    std::fs::write(at.join("work/package.json"), " ".repeat(2 << 20)).unwrap();
+    assert_eq!(read("work")[1], "");
+}
+
+#[test]
+fn a_job_of_github_names_number_and_trust() {
+    let variables = [
+        ("GITHUB_ACTIONS", "true"),
+        ("GITHUB_REPOSITORY", "octocat/app"),
+        ("GITHUB_RUN_ID", "12"),
+        ("GITHUB_RUN_ATTEMPT", "2"),
+        ("GITHUB_JOB", "build"),
+        ("GITHUB_EVENT_NAME", "pull_request"),
+    ];
+    let fork = job(&variables);
+    assert_eq!((fork.attempt.as_deref(), fork.number), (Some("github:octocat/app:12.2/build"), Some(2)));
+    assert!(fork.ci && fork.foreign_note().unwrap().contains("counts as untrusted"));
+    let lost = crate::doctor::check_job(&CiJob { recognized: None, ..fork }).unwrap();
+    assert!(lost.finding.contains("a CI system that is not known: project octocat/app"), "{lost:?}");
+    let secrets = Secrets::of([("MY_TOKEN".into(), "octocat/app".into())]);
+    let masked = crate::doctor::check_job(&CiJob { secrets, ..job(&variables) }).unwrap();
+    assert!(!masked.finding.contains("octocat"), "{masked:?}");
 }
 
 #[test]

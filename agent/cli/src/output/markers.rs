@@ -2,7 +2,7 @@
 //!
 //! | marker | printed by |
 //! |---|---|
-//! | `section_start:UNIX:NAME[options]` CR, `section_end:UNIX:NAME` CR | jobs of GitLab, to fold parts of the log; sections nest |
+//! | those of each CI system, such as `section_start:UNIX:NAME[options]` CR | its jobs, to fold parts of the log: its row in `plimsoll_base::ci` |
 //! | `==> zlib: Executing phase: 'install'`, `==> zlib: Successfully installed ...` | Spack |
 //! | `Executing(%build): /bin/sh -e /var/tmp/rpm-tmp.x` | rpmbuild, also within mock |
 //! | a line that a pattern of the user matches | anything else |
@@ -10,9 +10,12 @@
 //! A line ends at LF or CR, so that a progress bar is many short lines. Colours and cursor movements are removed before a line is
 //! examined, and only its first [`LINE_BYTES`] are. Between two calls at most one such line is kept.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::LazyLock};
 
 use memchr::{memchr, memchr2, memmem::Finder, memrchr2};
+pub use plimsoll_base::ci::PhaseTool;
+use plimsoll_base::ci::SYSTEMS;
+pub(super) use plimsoll_base::ci::{LogLine, LogMark as PhaseMark};
 use regex::bytes::{Regex, RegexBuilder};
 
 /// Only this many bytes of a line are examined.
@@ -24,18 +27,6 @@ const PATTERN_BYTES: usize = 1024;
 /// Memory limit for a compiled pattern, and for its cache, bytes.
 const COMPILED_BYTES: usize = 1 << 20;
 const ESCAPE: u8 = 0x1b;
-
-/// A position in the output where a phase starts or ends.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum PhaseMark {
-    /// A section starts; it ends with [`PhaseMark::SectionEnd`] of the same name.
-    SectionStart(String),
-    SectionEnd(String),
-    /// A phase starts. It lasts until the next phase starts.
-    Phase(String),
-    /// The current phase has ended, and no other phase starts.
-    PhaseEnd,
-}
 
 /// A user's pattern: a matching line starts a phase.
 #[derive(Debug, Clone)]
@@ -66,21 +57,20 @@ impl Pattern {
     }
 }
 
-/// A tool that prints markers.
-#[derive(Debug)]
-pub struct PhaseTool {
-    /// Its name in `--phases`.
-    pub name: &'static str,
-    /// Its markers, for people.
-    pub markers: &'static str,
-    /// Each of its markers has one of these words.
-    words: &'static [&'static str],
-    parse: fn(&OutputLine<'_>) -> Option<PhaseMark>,
-}
+/// All tools whose markers are known: the CI systems, and those that build.
+pub static PHASE_TOOLS: LazyLock<Vec<&'static PhaseTool>> = LazyLock::new(|| {
+    let mut tools: Vec<&'static PhaseTool> = Vec::new();
+    for tool in SYSTEMS.iter().filter_map(|system| system.phases).chain(&BUILD_TOOLS) {
+        // systems of one family share their markers
+        if tools.iter().all(|known| known.name != tool.name) {
+            tools.push(tool);
+        }
+    }
+    tools
+});
 
-/// All tools whose markers are known.
-pub static PHASE_TOOLS: [PhaseTool; 3] = [
-    PhaseTool { name: "gitlab", markers: "GitLab's sections", words: &["section_"], parse: parse_section },
+/// Tools that build, in a job of any CI system.
+pub static BUILD_TOOLS: [PhaseTool; 2] = [
     PhaseTool {
         name: "spack",
         markers: "Spack's phases",
@@ -173,31 +163,24 @@ impl Scanner {
     }
 }
 
-/// A line: its position in the output, its text, and its line end.
-struct OutputLine<'a> {
-    start: usize,
-    text: &'a [u8],
-    line_end: u8,
-}
-
-/// The line that contains the position `at`.
-fn line_at(lines: &[u8], at: usize) -> OutputLine<'_> {
+/// The line that contains the position `at`, and where it starts.
+fn line_at(lines: &[u8], at: usize) -> (usize, LogLine<'_>) {
     let (before, after) = lines.split_at(at.min(lines.len()));
     let start = memrchr2(b'\r', b'\n', before).map_or(0, |end| end + 1);
     let stop = memchr2(b'\r', b'\n', after).map_or(lines.len(), |end| at.saturating_add(end));
     let text = lines.get(start..stop).unwrap_or_default();
     let text = text.get(..LINE_BYTES).unwrap_or(text);
-    OutputLine { start, text, line_end: lines.get(stop).copied().unwrap_or(b'\n') }
+    (start, LogLine { text, line_end: lines.get(stop).copied().unwrap_or(b'\n') })
 }
 
 fn marked_lines<'a>(
     finder: &'a Finder<'static>,
     lines: &'a [u8],
-    parse: fn(&OutputLine<'_>) -> Option<PhaseMark>,
+    parse: fn(LogLine<'_>) -> Option<PhaseMark>,
 ) -> impl Iterator<Item = (usize, PhaseMark)> + 'a {
     finder.find_iter(lines).filter_map(move |at| {
-        let line = line_at(lines, at);
-        Some((line.start, parse(&line)?))
+        let (start, line) = line_at(lines, at);
+        Some((start, fitting(parse(line)?)?))
     })
 }
 
@@ -218,33 +201,9 @@ fn match_pattern(pattern: &Pattern, lines: &[u8], found: &mut Vec<(usize, PhaseM
     }
 }
 
-/// Parses GitLab's `section_start:1560896352:my_section[collapsed=true]` up to the CR. A script that the shell
-/// prints (`set -x`) has the CR as the two characters `\r`, and does not match.
-fn parse_section(line: &OutputLine<'_>) -> Option<PhaseMark> {
-    if line.line_end != b'\r' {
-        return None;
-    }
-    let text = str::from_utf8(line.text).ok()?;
-    let (_before, mark) = text.rsplit_once("section_")?;
-    let (kind, rest) = mark.split_once(':')?;
-    let (time, rest) = rest.split_once(':')?;
-    let is_name = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
-    let (name_text, options) = rest.split_at(rest.find(|c| !is_name(c)).unwrap_or(rest.len()));
-    let options_fit = options.is_empty() || (options.starts_with('[') && options.ends_with(']'));
-    if time.is_empty() || !time.bytes().all(|c| c.is_ascii_digit()) || !options_fit {
-        return None;
-    }
-    let name = name(name_text.as_bytes())?;
-    match kind {
-        "start" => Some(PhaseMark::SectionStart(name)),
-        "end" => Some(PhaseMark::SectionEnd(name)),
-        _ => None,
-    }
-}
-
 /// Parses Spack's `==> [hash or time] zlib: Executing phase: 'install'`. The phase's name includes the package,
 /// because one job may install several packages.
-fn parse_spack(line: &OutputLine<'_>) -> Option<PhaseMark> {
+fn parse_spack(line: LogLine<'_>) -> Option<PhaseMark> {
     let text = String::from_utf8_lossy(line.text);
     let mut text = text.trim().strip_prefix("==> ")?;
     if let Some(bracketed) = text.strip_prefix('[') {
@@ -255,19 +214,29 @@ fn parse_spack(line: &OutputLine<'_>) -> Option<PhaseMark> {
         return Some(PhaseMark::PhaseEnd);
     }
     let phase = rest.strip_prefix("Executing phase: '")?.strip_suffix('\'')?;
-    name(format!("{package}: {phase}").as_bytes()).map(PhaseMark::Phase)
+    Some(PhaseMark::Phase(format!("{package}: {phase}")))
 }
 
 /// Parses rpmbuild's `Executing(%build): /bin/sh -e /var/tmp/rpm-tmp.x`, which it prints before each section of
 /// a spec file. The scripts after the last section (`%clean`, `rmbuild`) end the phase.
-fn parse_rpm(line: &OutputLine<'_>) -> Option<PhaseMark> {
+fn parse_rpm(line: LogLine<'_>) -> Option<PhaseMark> {
     let text = str::from_utf8(line.text).ok()?;
     let (section, _shell) = text.trim().strip_prefix("Executing(")?.split_once("): /")?;
     match section {
         "%clean" | "%rmbuild" | "rmbuild" | "--clean" => Some(PhaseMark::PhaseEnd),
-        section if section.starts_with('%') => name(section.as_bytes()).map(PhaseMark::Phase),
+        section if section.starts_with('%') => Some(PhaseMark::Phase(section.to_owned())),
         _ => None,
     }
+}
+
+/// The mark with a name that is valid on the wire; `None` if no characters remain.
+fn fitting(mark: PhaseMark) -> Option<PhaseMark> {
+    Some(match mark {
+        PhaseMark::SectionStart(text) => PhaseMark::SectionStart(name(text.as_bytes())?),
+        PhaseMark::SectionEnd(text) => PhaseMark::SectionEnd(name(text.as_bytes())?),
+        PhaseMark::Phase(text) => PhaseMark::Phase(name(text.as_bytes())?),
+        PhaseMark::PhaseEnd => PhaseMark::PhaseEnd,
+    })
 }
 
 /// A phase's name in a form that is valid on the wire; `None` if no characters remain.

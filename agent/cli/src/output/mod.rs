@@ -34,7 +34,7 @@ use tokio::{sync::oneshot, time::timeout};
 
 use crate::{key::Secrets, standard_error::write_line};
 
-pub use markers::{PATTERNS, PHASE_TOOLS, Pattern, PhaseMarks, PhaseTool};
+pub use markers::{BUILD_TOOLS, PATTERNS, PHASE_TOOLS, Pattern, PhaseMarks, PhaseTool};
 pub(crate) use phase_board::PhaseChange;
 
 use markers::Scanner;

@@ -51,6 +51,8 @@ fn agent_process() {
             pool: String::new(),
             ticket: String::new(),
             runner_tags: Vec::new(),
+            is_foreign: false,
+            notes: Vec::new(),
             asked: Resources::default(),
             interval: Duration::from_secs(1),
             delivery: delivery::Settings {
@@ -66,7 +68,7 @@ fn agent_process() {
         secrets: Secrets::default(),
         acting: VerdictActions::default(),
         marks: variable(MARKS)
-            .map(|_set| PhaseMarks { tools: vec![&PHASE_TOOLS[0]], ..PhaseMarks::default() }),
+            .map(|_set| PhaseMarks { tools: vec![PHASE_TOOLS[0]], ..PhaseMarks::default() }),
     };
     let kernel = Kernel::at(variable(ROOT).unwrap_or_else(|| "/".to_owned()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

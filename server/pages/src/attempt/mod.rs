@@ -1,8 +1,8 @@
 //! The page of one attempt, running or finished.
 
 mod charts;
+mod ci_links;
 mod correction;
-mod gitlab_links;
 #[cfg(test)]
 mod tests;
 
@@ -67,8 +67,8 @@ impl AttemptPage<'_> {
                         (if shown.retry_outcome() == Outcome::Succeeded { "passed" } else { words::outcome(shown.retry_outcome()) })
                     }
                 }
-                @for (name, address) in gitlab_links::gitlab_links(&summary) {
-                    " " a href=(address) rel="noopener noreferrer" { "GitLab: " (name) }
+                @for (name, address) in ci_links::ci_links(&summary) {
+                    " " a href=(address) rel="noopener noreferrer" { (name) }
                 }
             }
             @if let Some(verdict) = &shown.verdict { (judged(verdict)) }

@@ -23,7 +23,7 @@ fn the_shortest_line_measures_with_defaults() {
     let settings = settings(&["--server", "http://x:1", "--", "make", "-j4"], &[("HOME", "/h")]).unwrap();
     assert_eq!(settings.command, ["make", "-j4"]);
     let attempt = settings.attempt;
-    assert_eq!((attempt.key.package.as_str(), attempt.number, attempt.id), ("make", 1, None));
+    assert_eq!((attempt.key.package.as_str(), attempt.number, attempt.id), ("(unnamed)", 1, None));
     assert_eq!((attempt.interval, attempt.patience), (Duration::from_secs(1), Duration::from_secs(5)));
     let delivery = attempt.delivery;
     assert_eq!((delivery.server.as_deref(), delivery.spool_bytes), (Some("http://x:1"), 64 << 20));

@@ -7,7 +7,7 @@ use super::*;
 fn all() -> PhaseMarks {
     let patterns = ["^Entering (.+)$", r"^\[(?:\d+)/(?:\d+)\] (?P<what>\w+)"];
     PhaseMarks {
-        tools: PHASE_TOOLS.iter().collect(),
+        tools: PHASE_TOOLS.clone(),
         patterns: patterns.map(|text| Pattern::new(text).unwrap()).to_vec(),
         terminals: false,
     }
@@ -144,7 +144,7 @@ fn the_sections_of_a_spec_file_are_phases() {
         .collect();
     assert_eq!(scan(RPM.as_bytes()), expected);
     assert_eq!(
-        Scanner::new(PhaseMarks { tools: vec![&PHASE_TOOLS[1]], ..PhaseMarks::default() })
+        Scanner::new(PhaseMarks { tools: vec![&BUILD_TOOLS[0]], ..PhaseMarks::default() })
             .scan(RPM.as_bytes()),
         []
     );

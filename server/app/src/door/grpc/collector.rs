@@ -273,9 +273,11 @@ impl AgentStream {
     fn attempt_of_hello(&self, hello: pb::Hello) -> Result<Attempt, Refusal> {
         let mut skipped = SkippedFacts::default();
         let tags = delivery::runner_tags(&hello, &mut skipped);
+        let is_foreign = hello.foreign;
         let mut attempt = delivery::hello(hello, &mut skipped)?;
         skipped.note(&self.metrics, "hello", attempt.id.as_str());
         self.caller.opens(&mut attempt).map_err(Refusal::Forbidden)?;
+        attempt.opening.untrusted |= is_foreign;
         if attempt.opening.pool.is_empty() {
             attempt.opening.pool = self.pools.named_by(&tags);
         }

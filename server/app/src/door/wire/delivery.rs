@@ -85,6 +85,7 @@ pub(crate) fn hello(wire: pb::Hello, skipped: &mut SkippedFacts) -> Validated<At
         runner_tags: _,
         ticket,
         takes_new_id: _,
+        foreign: _,
     } = wire;
     let id = attempt_id("hello.attempt", &attempt)?;
     let session = SessionId::parse(&session).map_err(|why| FieldViolation::new("hello.session", why))?;

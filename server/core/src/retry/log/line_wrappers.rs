@@ -6,7 +6,7 @@
 //! | `2024-05-22T12:43:46.9626460Z `, `2024-05-22T12:43:46.962646Z 01O `, `[2023-03-06T18:34:20.273Z] ` | GitHub and Azure, GitLab, Jenkins |
 //! | `09:42:00 `, `(16:45:36) `, `04:46.040  `, `[10:02:11]W:  [Step 1/3] ` | Jenkins, Bazel, Gradle profilers, `TeamCity` |
 //! | `Apr 19 17:50:10 host runner[71]: `, `2014/07/25 18:00:59 `, `[  12.345678] ` | syslog, Go, the kernel |
-//! | `#12 51.29 `, `51.29 `, `builder-1  \| `, `[linux-gcc] ` | `BuildKit`, Compose, jobs that run side by side |
+//! | `#12 51.29 `, `51.29 `, `builder-1  \| `, `[linux-gcc] `, `[build : make] ` | `BuildKit`, Compose, jobs that run side by side, Tekton |
 //! | `##[error]`, `::error file=x::`, `[ERROR] `, `INFO: ` | commands of GitHub and Azure, loggers |
 //! | `DEBUG util.py:463:  `, `BUILDSTDERR: ` | mock in its `root.log` and `build.log` |
 //! | `  >> 124    `, `     123    `, `│ ` | Spack's summary of a log, pip |
@@ -145,6 +145,7 @@ pub(in crate::retry) mod tests {
         // the sender masks the first line of a log if it may be the rest of a secret
         "[MASKED]  | ",
         "[linux-gcc] ",
+        "[build : make] ",
         "[ERROR] ",
         "##[error]",
         "::error file=x.c,line=3::",

@@ -1,0 +1,119 @@
+//! GitHub Actions, and Forgejo and Gitea Actions, which set the same variables.
+//!
+//! Variables: <https://docs.github.com/en/actions/reference/workflows-and-actions/variables>; the event's file:
+//! <https://docs.github.com/en/webhooks/webhook-events-and-payloads#pull_request>; groups:
+//! <https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands#grouping-log-lines>.
+//!
+//! `GITHUB_JOB` is the same for all jobs of a matrix, and the matrix is not in the environment: a workflow passes it as `PLIMSOLL_MATRIX`.
+
+use serde_json::Value;
+
+use super::{
+    CiJob, CiSystem, Columns, LogLine, LogMark, MATRIX, NamedAttempt, PhaseTool, Sources, Support, id, place,
+    word,
+};
+
+const SERVER: &str = "https://github.com";
+
+/// The row of GitHub Actions.
+pub(super) static GITHUB: CiSystem = CiSystem {
+    name: "github",
+    title: "GitHub Actions",
+    recognized_by: Some(("GITHUB_ACTIONS", "true")),
+    needs: &["GITHUB_REPOSITORY", "GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT", "GITHUB_JOB"],
+    workspace: "GITHUB_WORKSPACE",
+    read,
+    phases: Some(&GROUPS),
+    fold: Some(|_now, _name, heading| (format!("::group::{heading}"), "::endgroup::".to_owned())),
+    links: Some(links),
+    columns: Columns {
+        key: "project `GITHUB_REPOSITORY`, stack `GITHUB_WORKFLOW`, package `GITHUB_JOB` and the matrix (`PLIMSOLL_MATRIX: ${{ toJSON(matrix) }}`), ref, owner",
+        id: "`github:OWNER/REPO:RUN.ATTEMPT/JOB`; the host before `OWNER`, if it is not github.com",
+        untrusted: "a pull request whose head is of another repository, by `GITHUB_EVENT_PATH`; one whose event cannot be read",
+    },
+    support: Support {
+        measured: "`plimsoll run` in a `run:` step",
+        judged: "yes",
+        sized: "by `plimsoll predict`",
+        retried: "in place: `--retry-in-place`; GitHub retries no job by its exit code",
+    },
+};
+
+/// Groups, as a workflow command prints them, and as they are in a log. Azure Pipelines has the same.
+pub(super) static GROUPS: PhaseTool = PhaseTool {
+    name: "github",
+    markers: "groups of GitHub and Azure",
+    words: &["::group::", "::endgroup::", "##[group]", "##[endgroup]"],
+    parse: parse_group,
+};
+
+fn read(sources: &Sources<'_>) -> CiJob {
+    let repository = sources.text("GITHUB_REPOSITORY");
+    let matrix = sources.get(MATRIX).map(|text| matrix_values(&text)).unwrap_or_default();
+    let name = sources.text("GITHUB_JOB");
+    let job = if matrix.is_empty() { name.clone() } else { format!("{name}: [{}]", matrix.join(", ")) };
+    let server = sources.get("GITHUB_SERVER_URL").filter(|server| server != SERVER);
+    let host = server.map(|server| place(&server) + "/").unwrap_or_default();
+    let unit = sources.get("GITHUB_RUN_ID").zip(sources.get("GITHUB_RUN_ATTEMPT")).map(|(run, attempt)| {
+        let parts: Vec<String> = std::iter::once(&name).chain(&matrix).map(|part| word(part)).collect();
+        format!("{}.{}/{}", word(&run), word(&attempt), parts.join("-"))
+    });
+    let mut labels = sources.labels(&[("pipeline", "GITHUB_RUN_ID"), ("commit", "GITHUB_SHA")]);
+    labels.push(("job", job.clone()));
+    CiJob {
+        stack: sources.text("GITHUB_WORKFLOW"),
+        git_ref: sources
+            .get("GITHUB_HEAD_REF")
+            .or_else(|| sources.get("GITHUB_REF_NAME"))
+            .unwrap_or_default(),
+        owner: sources.text("GITHUB_ACTOR"),
+        id: unit.map(|unit| id("github", &format!("{host}{}", place(&repository)), &unit)),
+        number: sources.get("GITHUB_RUN_ATTEMPT").and_then(|number| number.parse().ok()),
+        is_foreign: is_foreign(sources, &repository),
+        project: repository,
+        job,
+        labels,
+    }
+}
+
+/// Values of a matrix that a workflow passed as JSON, in the order of their names; any other text is one value.
+fn matrix_values(text: &str) -> Vec<String> {
+    let value = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    match serde_json::from_str(text) {
+        Ok(Value::Object(fields)) => fields.values().map(value).collect(),
+        Ok(Value::Array(values)) => values.iter().map(value).collect(),
+        Ok(Value::Null) => Vec::new(),
+        _plain => vec![text.to_owned()],
+    }
+}
+
+/// Whether the job builds a pull request of another repository, or of one that is not known.
+fn is_foreign(sources: &Sources<'_>, repository: &str) -> bool {
+    if !sources.text("GITHUB_EVENT_NAME").starts_with("pull_request") {
+        return false;
+    }
+    let event = sources.get("GITHUB_EVENT_PATH").and_then(|path| (sources.file)(&path));
+    let event: Option<Value> = event.and_then(|text| serde_json::from_str(&text).ok());
+    let head = event.as_ref().and_then(|event| event.pointer("/pull_request/head/repo/full_name"));
+    head.and_then(Value::as_str) != Some(repository)
+}
+
+fn links(attempt: &NamedAttempt<'_>) -> Vec<(String, String)> {
+    let of_github = attempt.id.strip_prefix("github:").and_then(|id| id.split_once(':'));
+    let Some((repository, unit)) = of_github.filter(|(place, _)| place.matches('/').count() == 1) else {
+        return Vec::new();
+    };
+    let run = unit.split('.').next().filter(|run| run.bytes().all(|byte| byte.is_ascii_digit()));
+    let is_plain = !repository.contains("..") && !repository.starts_with('/');
+    let link = |run: &str| (format!("run {run}"), format!("{SERVER}/{repository}/actions/runs/{run}"));
+    run.filter(|run| !run.is_empty() && is_plain).map(link).into_iter().collect()
+}
+
+fn parse_group(line: LogLine<'_>) -> Option<LogMark> {
+    let text = str::from_utf8(line.text).ok()?.trim();
+    if ["::endgroup::", "##[endgroup]"].contains(&text) {
+        return Some(LogMark::PhaseEnd);
+    }
+    let name = text.strip_prefix("::group::").or_else(|| text.strip_prefix("##[group]"))?;
+    Some(LogMark::Phase(name.to_owned()))
+}
