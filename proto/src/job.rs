@@ -95,7 +95,7 @@ pub fn attempt(lookup: impl Fn(&str) -> Option<String>) -> Option<String> {
 impl Job {
     /// The job of this system.
     pub fn of(system: &CiSystem, sources: &Sources<'_>) -> Self {
-        let job = (system.read)(sources);
+        let job = system.job(sources);
         let field = |text: &str| clean_and_cut(text, limits::KEY_FIELD_BYTES);
         let text = |name: &str| field(&sources.text(name));
         let or = |text: String, other: &str| if text.is_empty() { field(other) } else { text };
@@ -136,12 +136,10 @@ fn fitting_id(id: &str) -> String {
     let fits: String = id.chars().map(|c| if is_id_char(c) { c } else { '_' }).collect();
     let is_short = fits.len() <= limits::ATTEMPT_BYTES;
     match fits.rsplit_once(':').filter(|_| !is_short && ci::is_system_id(&fits)) {
-        Some((place, _unit)) => {
-            // FNV-1a, 64 bits
-            let hash = id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-            });
-            with_suffix(place, &format!(":h{hash:016x}"))
+        Some((place, unit)) => {
+            // what stands before the job names its run, which a token may prove
+            let run = unit.split_once('/').map(|(run, _job)| format!("{run}/")).unwrap_or_default();
+            with_suffix(place, &format!(":{run}h{:016x}", ci::name_hash(id)))
         }
         None => fits.chars().take(limits::ATTEMPT_BYTES).collect(),
     }

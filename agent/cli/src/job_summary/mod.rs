@@ -179,13 +179,13 @@ pub(crate) fn render(facts: &BuildFacts, settings: &Settings) -> Option<String> 
         Style::Text => {
             let head = line::ReportHead(facts).to_string();
             let (measured, next) = (text::measured_lines(facts, settings.utf8), text::next_lines(facts));
-            let Some(fold) = settings.fold.and_then(|system| system.fold) else {
+            let Some((system, fold)) = settings.fold.and_then(|system| Some((system, system.fold?))) else {
                 let page = format!("{head}\n{measured}{}{next}", text::verdict_lines(facts));
                 return Some(page.trim_end().to_owned());
             };
-            let body = measured + &next;
+            let body = system.plain(&(measured + &next));
             // the verdict is the most important part, so it is outside of the fold
-            let verdict = text::verdict_lines(facts);
+            let verdict = system.plain(&text::verdict_lines(facts));
             let verdict = if verdict.is_empty() { verdict } else { format!("\n{}", verdict.trim_end()) };
             // the sections of one log must have different names
             let section = match facts.number {

@@ -8,7 +8,7 @@
 //! | variants, `build_system` | `SPACK_JOB_SPEC_VARIANTS`, with `build_system=...` taken out |
 //! | arch | `SPACK_JOB_SPEC_ARCH`, this machine's |
 //! | project, ref, owner, stack, labels | what the CI system says (`plimsoll_base::ci`); `SPACK_CI_STACK_NAME`; project in an unknown CI system: the git remote (`checkout`) |
-//! | package | `SPACK_JOB_SPEC_PKG_NAME`, the job's name in the CI system, a manifest (`checkout`) with its version, the last part of the project or git remote, outside of CI the current directory's name, `(unnamed)` |
+//! | package | `SPACK_JOB_SPEC_PKG_NAME`, the job's name in the CI system, a manifest (`checkout`) with its version, the last part of the project or git remote, `(unnamed)` |
 //! | `build_jobs` | of an RPM the macros of RPM or the processors (`rpm`), `SPACK_BUILD_JOBS`, `-j` of the command, `MAKEFLAGS` |
 //!
 //! The program's name is never the package: `python3` is the program of many builds.
@@ -258,10 +258,8 @@ impl CiJob {
         }
         let repository = if key.project.is_empty() { &project } else { &key.project };
         let last = repository.rsplit('/').next().unwrap_or_default();
-        let directory = self.directory.as_deref().filter(|_| !self.ci).and_then(Path::file_name);
-        let directory = directory.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let is_manifest = !package.is_empty();
-        let named = [package.as_str(), last, &directory].into_iter().map(field).find(|name| !name.is_empty());
+        let named = [package.as_str(), last].into_iter().map(field).find(|name| !name.is_empty());
         key.package = named.unwrap_or_else(|| UNNAMED.to_owned());
         if is_manifest && key.version.is_empty() && !is_given("version") {
             key.version = field(&version);

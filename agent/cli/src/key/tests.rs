@@ -154,7 +154,7 @@ fn no_build_is_named_after_its_interpreter() {
         (here, &[("go.mod", "module example.org/x // y\ngo 1.22\n")], "arch=", ["", "example.org/x", ""], ""),
         (here, &[("Cargo.toml", "[workspace]\n"), REMOTE], "arch=", ["", "app", ""], ""),
         (here, &[("Cargo.toml", "[package\n"), ("go.mod", "module \"m\"")], "arch=", ["", "m", ""], ""),
-        (here, &[], "arch=", ["", "checkout", ""], ""),
+        (here, &[], "arch=", ["", "(unnamed)", ""], ""),
         (here, &[CARGO], "package=mine", ["", "mine", ""], ""),
         (here, &[CARGO], "version=7", ["", "ship", "7"], ""),
         (ci, &[REMOTE], "arch=", ["acme/app", "app", ""], "the project is acme/app, by the git remote"),

@@ -68,8 +68,12 @@ fn id_of(pipeline: &str, job: &str) -> String {
 fn is_foreign(sources: &Sources<'_>) -> bool {
     let is_request = sources.get("BUILDKITE_PULL_REQUEST").is_some_and(|number| number != "false");
     let repository = |name: &str| git_remote(&sources.get(name)?);
-    let of = repository("BUILDKITE_PULL_REQUEST_REPO");
-    is_request && (of.is_none() || of != repository("BUILDKITE_REPO"))
+    // an alias of ssh has the name of its host in front: `github.com-app`
+    let is_own = |((of, path), (own, own_path)): ((String, String), (String, String))| {
+        path == own_path && (of == own || own.strip_prefix(&of).is_some_and(|rest| rest.starts_with('-')))
+    };
+    let of = repository("BUILDKITE_PULL_REQUEST_REPO").zip(repository("BUILDKITE_REPO"));
+    is_request && !of.is_some_and(is_own)
 }
 
 fn links(attempt: &NamedAttempt<'_>) -> Vec<(String, String)> {

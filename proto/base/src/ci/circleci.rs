@@ -17,7 +17,7 @@ pub(super) static CIRCLECI: CiSystem = CiSystem {
     columns: Columns {
         key: "project `CIRCLE_PROJECT_USERNAME/CIRCLE_PROJECT_REPONAME`, package `CIRCLE_JOB` with the part of a parallel job, ref, owner",
         id: "`circleci:OWNER/REPO:BUILD`, with `/node-N` for a part",
-        untrusted: "`CIRCLE_PR_NUMBER`, `CIRCLE_PR_REPONAME` or `CIRCLE_PR_USERNAME` is set",
+        untrusted: "`CIRCLE_PR_NUMBER`, `CIRCLE_PR_REPONAME` or `CIRCLE_PR_USERNAME` is set; projects of GitLab and of the GitHub App set none of them, so that their tokens decide",
     },
     support: Support {
         measured: "`plimsoll run` in a `run` step",

@@ -9,8 +9,7 @@
 use serde_json::Value;
 
 use super::{
-    CiJob, CiSystem, Columns, LogLine, LogMark, MATRIX, NamedAttempt, PhaseTool, Sources, Support, id, place,
-    word,
+    CiJob, CiSystem, Columns, LogLine, LogMark, NamedAttempt, PhaseTool, Sources, Support, id, place, word,
 };
 
 const SERVER: &str = "https://github.com";
@@ -49,15 +48,13 @@ pub(super) static GROUPS: PhaseTool = PhaseTool {
 
 fn read(sources: &Sources<'_>) -> CiJob {
     let repository = sources.text("GITHUB_REPOSITORY");
-    let matrix = sources.get(MATRIX).map(|text| matrix_values(&text)).unwrap_or_default();
-    let name = sources.text("GITHUB_JOB");
-    let job = if matrix.is_empty() { name.clone() } else { format!("{name}: [{}]", matrix.join(", ")) };
+    let job = sources.text("GITHUB_JOB");
     let server = sources.get("GITHUB_SERVER_URL").filter(|server| server != SERVER);
     let host = server.map(|server| place(&server) + "/").unwrap_or_default();
-    let unit = sources.get("GITHUB_RUN_ID").zip(sources.get("GITHUB_RUN_ATTEMPT")).map(|(run, attempt)| {
-        let parts: Vec<String> = std::iter::once(&name).chain(&matrix).map(|part| word(part)).collect();
-        format!("{}.{}/{}", word(&run), word(&attempt), parts.join("-"))
-    });
+    let unit = sources
+        .get("GITHUB_RUN_ID")
+        .zip(sources.get("GITHUB_RUN_ATTEMPT"))
+        .map(|(run, attempt)| format!("{}.{}/{}", word(&run), word(&attempt), word(&job)));
     let mut labels = sources.labels(&[("pipeline", "GITHUB_RUN_ID"), ("commit", "GITHUB_SHA")]);
     labels.push(("job", job.clone()));
     CiJob {
@@ -73,17 +70,6 @@ fn read(sources: &Sources<'_>) -> CiJob {
         project: repository,
         job,
         labels,
-    }
-}
-
-/// Values of a matrix that a workflow passed as JSON, in the order of their names; any other text is one value.
-fn matrix_values(text: &str) -> Vec<String> {
-    let value = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    match serde_json::from_str(text) {
-        Ok(Value::Object(fields)) => fields.values().map(value).collect(),
-        Ok(Value::Array(values)) => values.iter().map(value).collect(),
-        Ok(Value::Null) => Vec::new(),
-        _plain => vec![text.to_owned()],
     }
 }
 

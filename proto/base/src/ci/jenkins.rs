@@ -17,7 +17,7 @@ pub(super) static JENKINS: CiSystem = CiSystem {
     read,
     phases: Some(&PhaseTool {
         name: "jenkins",
-        markers: "stages of Jenkins",
+        markers: "stages of Jenkins, in a log that is piped in: Jenkins writes them itself",
         words: &["[Pipeline] "],
         parse: parse_stage,
     }),
@@ -38,7 +38,10 @@ pub(super) static JENKINS: CiSystem = CiSystem {
 
 fn read(sources: &Sources<'_>) -> CiJob {
     let full = sources.text("JOB_NAME");
-    let of_branch = sources.get("BRANCH_NAME").and_then(|_branch| full.rsplit_once('/'));
+    // a multibranch project writes a slash in a branch so; any job may have a parameter of this name
+    let is_branch =
+        |last: &str| sources.get("BRANCH_NAME").is_some_and(|branch| last.replace("%2F", "/") == branch);
+    let of_branch = full.rsplit_once('/').filter(|(_, last)| is_branch(last));
     let project = of_branch.map_or(full.as_str(), |(project, _branch)| project).to_owned();
     let last = project.rsplit('/').next().unwrap_or_default();
     let job = sources.get("STAGE_NAME").unwrap_or_else(|| last.to_owned());

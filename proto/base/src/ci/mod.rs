@@ -24,6 +24,7 @@ mod woodpecker;
 pub use gitlab::GITLAB;
 pub use log::{LogLine, LogMark, PhaseTool};
 pub use remote::git_remote;
+use serde_json::Value;
 
 /// A CI system.
 #[derive(Debug)]
@@ -238,6 +239,41 @@ pub fn is_system_id(id: &str) -> bool {
 }
 
 impl CiSystem {
+    /// What its variables say of a job. A job whose variables lack one of [`needs`](Self::needs) has no id. The values of a matrix
+    /// ([`MATRIX`]) tell jobs apart in name, label and id, except in GitLab, whose own variables do.
+    pub fn job(&self, sources: &Sources<'_>) -> CiJob {
+        let mut job = (self.read)(sources);
+        if self.needs.iter().any(|name| sources.get(name).is_none()) {
+            job.id = None;
+        }
+        let Some(text) = Some(MATRIX).filter(|_| *self != GITLAB).and_then(|name| sources.get(name)) else {
+            return job;
+        };
+        let matrix = matrix_values(&text);
+        if matrix.is_empty() {
+            return job;
+        }
+        let values = matrix.join(", ");
+        job.job = format!("{}: [{values}]", job.job);
+        let names = job.labels.iter_mut().filter(|(name, _)| *name == "job");
+        names.for_each(|(_, name)| *name = format!("{name}: [{values}]"));
+        // different values may be equal as words
+        let hash = name_hash(&values) & 0xffff;
+        job.id = job.id.map(|id| format!("{id}-{}-{hash:04x}", word(&matrix.join("-"))));
+        job
+    }
+
+    /// A text for its log, without what its log viewer takes for a command: names of phases come from builds.
+    pub fn plain(&self, text: &str) -> String {
+        if self.phases.is_none_or(|tool| tool.name != github::GROUPS.name) {
+            return text.to_owned();
+        }
+        let line = |line: &str| {
+            if line.trim_start().starts_with("::") { line.replacen("::", ": :", 1) } else { line.to_owned() }
+        };
+        text.replace("##[", "# #[").split_inclusive('\n').map(line).collect()
+    }
+
     /// Whether the variables are those of one of its jobs.
     fn is_in(&self, sources: &Sources<'_>) -> bool {
         let is_set = |(name, value): (&str, &str)| {
@@ -252,6 +288,23 @@ impl CiSystem {
         let rest = sources.directory.strip_prefix(workspace.trim_end_matches('/'));
         rest.filter(|rest| rest.is_empty() || rest.starts_with('/')).map_or(0, |_rest| workspace.len())
     }
+}
+
+/// Values of a matrix that a job passed on as JSON, in the order of their names; any other text is one value.
+fn matrix_values(text: &str) -> Vec<String> {
+    let value = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    match serde_json::from_str(text) {
+        Ok(Value::Object(fields)) => fields.values().map(value).collect(),
+        Ok(Value::Array(values)) => values.iter().map(value).collect(),
+        Ok(Value::Null) => Vec::new(),
+        _plain => vec![text.to_owned()],
+    }
+}
+
+/// A short name for a text: FNV-1a, 64 bits.
+pub fn name_hash(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// An id that no GitLab job has. Its last part is never a number alone, which would be the number of a try.

@@ -13,5 +13,7 @@ pub fn git_remote(address: &str) -> Option<(String, String)> {
     let host = host.split(':').next().unwrap_or_default();
     let path = path.split(['?', '#']).next().unwrap_or_default().trim_matches('/');
     let path = path.strip_suffix(".git").unwrap_or(path);
-    (!host.is_empty() && !path.is_empty()).then(|| (host.to_ascii_lowercase(), path.to_owned()))
+    // a password with a slash, or a user before the address of scp
+    (!host.is_empty() && !path.is_empty() && !path.contains('@'))
+        .then(|| (host.to_ascii_lowercase(), path.to_owned()))
 }

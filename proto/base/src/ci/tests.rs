@@ -20,7 +20,7 @@ const RECORDED: [&str; 8] = [
 fn seen(sources: &Sources<'_>) -> String {
     let Recognized { system, note } = recognize(sources);
     let Some(system) = system else { return "none".to_owned() };
-    let job = (system.read)(sources);
+    let job = system.job(sources);
     let number = job.number.map(|number| number.to_string()).unwrap_or_default();
     let id = job.id.unwrap_or_default();
     let fields = [
@@ -96,7 +96,7 @@ fn empty_strange_or_huge_values_never_panic() {
             let variable = |name: &str| variable(name).or_else(|| Some(value.to_owned()));
             let sources =
                 Sources { variable: &variable, file: &|_| Some(value.to_owned()), directory: value };
-            let job = (system.read)(&sources);
+            let job = system.job(&sources);
             let id = job.id.unwrap_or_default();
             assert!(*system == GITLAB || id.is_empty() || is_system_id(&id), "{} {value:.20}", system.name);
             let label = |_: &str| Some(value);
@@ -104,6 +104,14 @@ fn empty_strange_or_huge_values_never_panic() {
             assert!(links.iter().all(|(_, _, url)| url.starts_with("https://") && !url.contains("..")));
         }
     }
+}
+
+#[test]
+fn reports_hold_no_commands_of_their_viewer() {
+    let text = "a\n  ::error::x\n  ##[group]y\n";
+    assert_eq!(github::GITHUB.plain(text), "a\n  : :error::x\n  # #[group]y\n");
+    assert_eq!(azure::AZURE.plain("::x"), ": :x");
+    assert_eq!(GITLAB.plain(text), text);
 }
 
 #[test]
@@ -118,6 +126,8 @@ fn remotes_lose_their_credentials() {
         ("../app", None),
         ("file:///srv/app", None),
         ("https://host", None),
+        ("https://user:pa/ss@host/acme/app", None),
+        ("user:token@host:acme/app", None),
         ("host:", None),
         ("", None),
     ] {
