@@ -75,7 +75,7 @@ impl Attack<'_> {
         for rpc in rpcs() {
             attacks.extend(self.by_rpc(&rpc).await.into_iter().map(|one| (rpc.clone(), one)));
         }
-        for path in served::paths() {
+        for path in paths() {
             attacks.extend(self.by_path(&path).await.into_iter().map(|one| (path.clone(), one)));
         }
         attacks
