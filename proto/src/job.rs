@@ -119,7 +119,6 @@ impl Job {
                 .map(|(label, value)| (label.to_owned(), clean_and_cut(&value, limits::LABEL_BYTES)))
                 .collect(),
             hints: jobs.map(|jobs| Hints { build_jobs: Some(jobs), ..Hints::default() }),
-            ..Key::default()
         };
         Self {
             key,
