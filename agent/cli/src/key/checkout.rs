@@ -21,11 +21,14 @@ const FILE_BYTES: u64 = 1 << 20;
 /// Most directories above the current one that are looked at.
 const PARENTS: usize = 32;
 
+/// Name and version of what is built.
+type Named = (String, String);
+
 /// A file that names what is built.
 struct Manifest {
     file: &'static str,
-    /// Name and version; `None` if the file names none. Errors: what is wrong with it.
-    parse: fn(&str) -> Result<Option<(String, String)>, String>,
+    /// `None` if the file names nothing. Errors: what is wrong with it.
+    parse: fn(&str) -> Result<Option<Named>, String>,
 }
 
 const MANIFESTS: [Manifest; 4] = [
@@ -76,20 +79,20 @@ fn json(text: &str) -> Result<Value, String> {
     serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
-fn of_toml(text: &str, places: &[&str]) -> Result<Option<(String, String)>, String> {
+fn of_toml(text: &str, places: &[&str]) -> Result<Option<Named>, String> {
     let value: Value = toml::from_str(text).map_err(|error: toml::de::Error| error.message().to_owned())?;
     Ok(named(&value, places))
 }
 
 /// The fields `name` and `version` in the first of these places that has a name. A version that stands elsewhere is unknown.
-fn named(value: &Value, places: &[&str]) -> Option<(String, String)> {
+fn named(value: &Value, places: &[&str]) -> Option<Named> {
     let text =
         |place: &str, field: &str| value.pointer(&format!("{place}/{field}"))?.as_str().map(str::to_owned);
     let name = |place: &&str| Some((text(place, "name")?, text(place, "version").unwrap_or_default()));
     places.iter().find_map(name).filter(|(name, _)| !name.is_empty())
 }
 
-fn of_go(text: &str) -> Option<(String, String)> {
+fn of_go(text: &str) -> Option<Named> {
     let module = text.lines().find_map(|line| line.trim().strip_prefix("module "))?;
     let module = module.split("//").next().unwrap_or_default().trim().trim_matches('"');
     (!module.is_empty()).then(|| (module.to_owned(), String::new()))
