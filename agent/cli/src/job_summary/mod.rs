@@ -48,6 +48,8 @@ pub struct Settings {
     pub fold: bool,
     /// Whether the terminal shows characters outside ASCII.
     pub utf8: bool,
+    /// Columns of a line; `None` for a file or a pipe, where lines may have any length.
+    pub columns: Option<usize>,
     /// The file for the JSON report, if wanted.
     pub file: Option<PathBuf>,
     /// Whether a short verdict follows the line if the build failed: for a person at a terminal.
@@ -175,7 +177,7 @@ pub(crate) fn render(facts: &BuildFacts, settings: &Settings) -> Option<String> 
         }
         Style::Text if settings.fold => {
             let (now, head) = (clock::unix_ms() / 1000, line::ReportHead(facts));
-            let body = text::measured_lines(facts, settings.utf8) + &text::next_lines(facts);
+            let body = text::measured_lines(facts, settings) + &text::next_lines(facts);
             // the verdict is the most important part, so it is outside of the fold
             let verdict = text::verdict_lines(facts);
             let verdict = if verdict.is_empty() { verdict } else { format!("\n{}", verdict.trim_end()) };
@@ -192,7 +194,7 @@ pub(crate) fn render(facts: &BuildFacts, settings: &Settings) -> Option<String> 
             ))
         }
         Style::Text => {
-            let (measured, next) = (text::measured_lines(facts, settings.utf8), text::next_lines(facts));
+            let (measured, next) = (text::measured_lines(facts, settings), text::next_lines(facts));
             let page = format!("{}\n{measured}{}{next}", line::ReportHead(facts), text::verdict_lines(facts));
             Some(page.trim_end().to_owned())
         }
