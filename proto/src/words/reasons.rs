@@ -108,11 +108,16 @@ pub fn rows(prediction: &Prediction) -> Vec<(&'static str, String, String)> {
         prediction.shadow.then(|| shadow.to_owned()),
     ];
     let notes = notes.into_iter().flatten().filter(|note| !note.is_empty());
+    // a size may rest on the failure before it alone: what is known of other builds says nothing about it
+    let mut bounds = numbers.iter().filter_map(|(_, number, _)| Some(SizeBound::of(number.basis.as_ref()?)));
+    let rests_on_failure =
+        prediction.confidence < MIN_CONFIDENCE && bounds.any(|bound| bound.is_after_attempt());
     let sizes: Vec<_> = numbers.into_iter().map(size).collect();
     let basis = [
         ("based on", based_on.unwrap_or_else(attempts), String::new()),
         ("confidence", confidence(prediction), String::new()),
     ];
+    let basis = basis.into_iter().filter(|_| !rests_on_failure);
     let pool = (!prediction.pool_reason.is_empty()).then_some(pool);
     let rows = sizes.into_iter().chain(pool).chain(basis);
     rows.chain(notes.map(|note| ("", note, String::new()))).collect()

@@ -72,7 +72,7 @@ pub fn memory_wasted_words(totals: &StatsTotals) -> String {
     let is_nothing_built = attempts > 0 && failed + lost + ended + canceled >= attempts;
     match memory_wasted_share(totals) {
         None => NOTHING_ASKED_AND_MEASURED.to_owned(),
-        Some(_) if is_nothing_built => "all that failed attempts asked for: none succeeded".to_owned(),
+        Some(_) if is_nothing_built => "all that failed attempts asked for, as none succeeded".to_owned(),
         Some(share) => format!("{} of what was asked for", figures::percent(share)),
     }
 }

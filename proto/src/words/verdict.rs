@@ -40,7 +40,7 @@ pub fn rows(verdict: &Verdict) -> Vec<(&'static str, String)> {
         ("chance", (outlook.retried > 0).then(|| chance(&outlook))),
         ("cost", cost(&outlook)),
         ("wait", (outlook.wait_ms > 0).then(|| wait(&outlook))),
-        ("size", outlook.clamped.then(|| cut.to_owned())),
+        ("next size", outlook.clamped.then(|| cut.to_owned())),
         ("what mends it", mend.then_some(outlook.mend)),
     ];
     let answer = [("", first_line(verdict))].into_iter();
@@ -78,7 +78,7 @@ fn cost(outlook: &Outlook) -> Option<String> {
 }
 
 fn wait(outlook: &Outlook) -> String {
-    let wait = format!("{} before it", figures::millis(outlook.wait_ms));
+    let wait = format!("{} before the retry", figures::millis(outlook.wait_ms));
     match outlook.waiting_saves_gib_hours {
         saves if saves > 0.0 => format!("{wait}, which saves {}", figures::gib_hours(saves)),
         _ => wait,

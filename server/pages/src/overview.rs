@@ -10,6 +10,7 @@ use plimsoll_proto::{
 };
 
 use super::{
+    attempts::CANCELED,
     flow::Flow,
     page::{card, empty_page, timed_page},
     table::{fact_table, facts},
@@ -52,11 +53,11 @@ impl OverviewPage<'_> {
                 @if running > 0 { p { a href=(view.link("/running", &[])) { (running) " running now" } } }
             } @else {
                 dl.cards.eight {
-                    (number_cards(stats, &[Line::Attempts, Line::Failures, Line::Memory, Line::Cpu, Line::Retries], view))
-                    (card("Running now", &count(running as u64), &html! { a href=(view.link("/running", &[])) { "Look at them" } }))
+                    (number_cards(stats, &[Line::Attempts, Line::Failures, Line::Memory, Line::Cpu, Line::Retries], &fleet_links(&totals, view)))
+                    (card("Running now", &count(running as u64), &html! { a href=(view.link("/running", &[])) { "Running attempts" } }))
                 }
                 (left_out_note(stats))
-                (savings_section(stats, view))
+                (savings_section(stats))
                 div.two {
                     (flow.memory().figure())
                     (flow.failures().figure())
@@ -73,18 +74,31 @@ impl OverviewPage<'_> {
     }
 }
 
-/// A card for each important fact of these lines; a card that has a page links to it.
-pub(super) fn number_cards(stats: &pb::GetStatsResponse, lines: &[Line], view: &ReaderChoice) -> Markup {
-    let page = |name: &str| match name {
-        "attempts ended" => Some(view.link("/attempts", &[])),
-        "failed" => Some(view.link("/failures", &[])),
-        _ => None,
-    };
+/// A link of a card to what it counts: the name of the card, the words of the link, and its address.
+pub(super) type CardLink = (&'static str, &'static str, String);
+
+/// The links of the cards about all packages, those without attempts left out.
+fn fleet_links(totals: &StatsTotals, view: &ReaderChoice) -> Vec<CardLink> {
+    let of = |field, value| view.link("/attempts", &[(field, value)]);
+    let links = [
+        ("attempts ended", "All attempts", totals.attempts, of("", "")),
+        ("attempts ended", "Canceled attempts", totals.canceled, of("outcome", CANCELED)),
+        ("failed", "All failures", totals.attempts, view.link("/failures", &[])),
+        ("failed", "Attempts out of memory", totals.oom, of("cause", "OOM")),
+        ("failed", "Starved attempts", totals.starved, of("cause", "STARVED")),
+    ];
+    let links = links.into_iter().filter(|(_, _, count, _)| *count > 0);
+    links.map(|(card, words, _, address)| (card, words, address)).collect()
+}
+
+/// A card for each important fact of these lines, with its links.
+pub(super) fn number_cards(stats: &pb::GetStatsResponse, lines: &[Line], links: &[CardLink]) -> Markup {
+    let of = |name: &'static str| links.iter().filter(move |(card, ..)| *card == name).enumerate();
     html! {
         @for line in lines {
             @for (name, number, note) in number_facts::cards(stats, *line) {
                 (card(&words::title(name), &number, &html! {
-                    (note) @if let Some(page) = page(name) { " " a href=(page) { "Look at them" } }
+                    (note) @for (nth, (_, words, address)) in of(name) { @if nth > 0 || !note.is_empty() { " · " } a href=(address) { (words) } }
                 }))
             }
         }
@@ -97,8 +111,8 @@ pub(super) fn left_out_note(stats: &pb::GetStatsResponse) -> Markup {
 }
 
 /// What predictions would have saved; empty if no attempt has a prediction.
-fn savings_section(stats: &pb::GetStatsResponse, view: &ReaderChoice) -> Markup {
-    let cards = number_cards(stats, &[Line::WouldBe, Line::Predicted], view);
+fn savings_section(stats: &pb::GetStatsResponse) -> Markup {
+    let cards = number_cards(stats, &[Line::WouldBe, Line::Predicted], &[]);
     html! {
         @if !cards.0.is_empty() {
             h2 { "What predictions are worth" }
@@ -145,4 +159,29 @@ fn choices_by(groups: &[pb::Group], field: &'static str, view: &ReaderChoice) ->
 /// The first rows of a table below its heading.
 pub(super) fn findings(heading: &str, why: &str, table: &FactTable, view: &ReaderChoice) -> Markup {
     facts(&words::title(heading), &html! { (words::sentence(why)) }, table, WORST_ROWS, view)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::package::PackagePage;
+
+    #[test]
+    fn cards_link_to_the_attempts_they_count() {
+        let totals = StatsTotals { attempts: 9, failed: 3, canceled: 1, oom: 2, ..StatsTotals::default() };
+        let stats = &pb::GetStatsResponse { totals: Some(totals), ..Default::default() };
+        let (view, step_ms) = (&ReaderChoice::default(), 1);
+        let fleet = OverviewPage { view, stats, step_ms, running: 4, projects: &[], stacks: &[] };
+        let (newest, versions, explained, proposal) = (&[], None, None, None);
+        let one = PackagePage { name: "a", view, stats, step_ms, versions, newest, explained, proposal };
+        let fleet_links = "/attempts>All attempts /attempts?outcome=CANCELED>Canceled attempts /failures>All failures \
+            /attempts?cause=OOM>Attempts out of memory /running>Running attempts";
+        let links = "/attempts?package=a>All attempts /attempts?package=a&amp;outcome=FAILED>Failed attempts";
+        for (page, expected) in [(fleet.draw(), fleet_links), (one.draw(), links)] {
+            let text = page.into_string();
+            let cards = text.split("<dl class=\"cards").nth(1).unwrap().split("</dl>").next().unwrap();
+            let links = cards.split("<a href=\"").skip(1).filter_map(|link| link.split("</a>").next());
+            assert_eq!(links.collect::<Vec<_>>().join(" ").replace('"', ""), expected, "{text}");
+        }
+    }
 }

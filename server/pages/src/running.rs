@@ -44,7 +44,7 @@ impl RunningPage<'_> {
                         (count(running as u64)) " running"
                         @if running > SHOWN_ATTEMPTS { ", of which the " (SHOWN_ATTEMPTS) " with the highest need are shown" } "."
                     }
-                    (fact_table("Running attempts", &tables::running(attempts), usize::MAX, view))
+                    (fact_table("Running attempts", &tables::running("mean cores", attempts), usize::MAX, view))
                 }
             }
         };

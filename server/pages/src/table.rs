@@ -78,10 +78,8 @@ pub(super) fn facts(
 /// At most `most` rows of a table of facts.
 pub(super) fn fact_table(name: &str, facts: &FactTable, most: usize, view: &ReaderChoice) -> Markup {
     let class = |nth: usize| match facts.rows.first()?.get(nth)? {
-        FactCell::Ended(..) | FactCell::Result(..) | FactCell::Build(..) | FactCell::Attempt("", ..) => None,
-        FactCell::LogLine(..) => Some("text"),
         cell if cell.is_number() => Some("n"),
-        _ => (nth > 0).then_some("text"),
+        cell => cell.is_long().then_some("text"),
     };
     let heads = facts.columns.iter().enumerate().map(|(nth, name)| Head {
         name: words::title(name).into(),
@@ -114,7 +112,7 @@ pub(super) fn fact_cell(cell: &FactCell, view: &ReaderChoice) -> Markup {
         }
         FactCell::Choice(field, name) => html! { a href=(view.link("/", &[(field, name)])) { (name) } },
         FactCell::Share(part, _, text) => html! {
-            (text) @if *part > 0.0 { " " meter min="0" max="1" value=(part) aria-hidden="true" {} }
+            (text) @if *part > 0.0 { " " meter min="0" max="1" value=(part.min(1.0)) aria-hidden="true" {} }
         },
         FactCell::Result(paint, text, line) => html! {
             (badge(*paint, text)) @if !line.is_empty() { br; code { (line) } }
@@ -232,6 +230,10 @@ mod tests {
         let row = "<tr><th scope=\"row\">zlib</th><td class=\"n\" data-name=\"Attempts\">5</td>\
                    <td class=\"text\" data-name=\"Note\">why</td></tr>";
         assert!(text.contains(row) && text.contains("<th class=\"n\" scope=\"col\">Attempts</th>"), "{text}");
+        let cell = |cell| fact_cell(&cell, &ReaderChoice::default()).into_string();
+        let result = FactCell::Result(Paint::Faint, "canceled".into(), "<b>".into());
+        assert!(cell(result).contains("<code>&lt;b&gt;</code>"));
+        assert!(cell(FactCell::Share(f64::INFINITY, Paint::Plain, "–".into())).contains(" value=\"1\""));
     }
 
     #[test]

@@ -31,7 +31,7 @@ fn the_readme_picture_renders_at_its_size() {
     let words = texts(&shown, "body").concat();
     assert_has(
         &words,
-        ["Need against ask", "Next size", "Memory request", "15 attempts, all of this package"],
+        ["Need against ask", "Next size", "Memory request", "15 attempts, mostly of this key"],
     );
     let committed = repository().join("deploy/docs/package.png");
     assert_eq!(size_of_png(&fs::read(&committed).unwrap()), Some(SIZE));

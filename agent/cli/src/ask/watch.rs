@@ -104,7 +104,7 @@ impl RunningList {
         rows.sort_by_cached_key(|(running, _)| {
             (Reverse((limit_permille(running), running.need_bytes)), running.attempt.clone())
         });
-        let table = look.table(&tables::running(rows.into_iter()), usize::MAX);
+        let table = look.table(&tables::running("cores now", rows.into_iter()), usize::MAX);
         format!("\n{}\n{table}", look.paint(Paint::Head, &head))
     }
 }
@@ -152,10 +152,10 @@ mod tests {
         });
         let expected = "
 3 running, 1 starved
-of limit  need now  highest need    limit  cores     for  with page cache  build           state    attempt
-    99 %    99 MiB        99 MiB  100 MiB    0.5  12.0 s           99 MiB  p-b\\u{1b}[2J包  starved  b
-       –   100 MiB       100 MiB        –    1.5  10.0 s          100 MiB  p-a\\u{1b}[2J包  running  a
-       –     7 MiB         7 MiB        –    1.5  10.0 s            7 MiB  p-d\\u{1b}[2J包  running  d
+of limit  need now  highest need    limit  cores now     for  with page cache  build           state    attempt
+    99 %    99 MiB        99 MiB  100 MiB        0.5  12.0 s           99 MiB  p-b\\u{1b}[2J包  starved  b
+       –   100 MiB       100 MiB        –        1.5  10.0 s          100 MiB  p-a\\u{1b}[2J包  running  a
+       –     7 MiB         7 MiB        –        1.5  10.0 s            7 MiB  p-d\\u{1b}[2J包  running  d
 ";
         assert_eq!(list.render(TerminalStyle::default()), expected);
     }

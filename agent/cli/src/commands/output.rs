@@ -1,16 +1,18 @@
 //! Options for reading the build's output, and for the report at the end.
 
-use std::{
-    io::{self, IsTerminal as _},
-    path::PathBuf,
-};
+use std::{io, path::PathBuf};
 
 use clap::Args;
 
 use crate::{
     job_summary::{self, Style},
     key::CiJob,
+<<<<<<< HEAD
     output::{BUILD_TOOLS, PATTERNS, PHASE_TOOLS, Pattern, PhaseMarks},
+=======
+    output::{PATTERNS, PHASE_TOOLS, Pattern, PhaseMarks},
+    terminal_width::terminal_columns,
+>>>>>>> facts3
 };
 
 /// Options for finding the phases of a build in its output.
@@ -98,7 +100,8 @@ pub(super) struct ReportArgs {
 impl ReportArgs {
     /// Settings of the report at the end of the build.
     pub(super) fn settings(self, job: &CiJob) -> Result<job_summary::Settings, String> {
-        self.settings_on(job, io::stderr().is_terminal())
+        let columns = terminal_columns(io::stderr());
+        Ok(job_summary::Settings { columns, ..self.settings_on(job, columns.is_some())? })
     }
 
     /// Settings of the report. `is_terminal` is true if standard error is a terminal.
@@ -119,7 +122,12 @@ impl ReportArgs {
             style = Style::None;
         }
         let short_verdict = is_terminal && style == Style::Line && !is_chosen;
+<<<<<<< HEAD
         Ok(job_summary::Settings { style, fold: job.recognized, utf8: job.utf8, file, short_verdict })
+=======
+        let (fold, utf8) = (job.gitlab, job.utf8);
+        Ok(job_summary::Settings { style, fold, utf8, columns: None, file, short_verdict })
+>>>>>>> facts3
     }
 }
 
@@ -200,8 +208,7 @@ mod tests {
             style: Style::Text,
             fold: Some(&GITLAB),
             utf8: true,
-            file: None,
-            short_verdict: false,
+            ..job_summary::Settings::default()
         };
         assert_eq!(settings(&[], &ci), Ok(folded.clone()));
         assert_eq!(settings(&["--report", "text,json=a.json"], &ci).unwrap().file, Some("a.json".into()));

@@ -49,6 +49,8 @@ pub struct Settings {
     pub fold: Option<&'static CiSystem>,
     /// Whether the terminal shows characters outside ASCII.
     pub utf8: bool,
+    /// Columns of a line; `None` for a file or a pipe, where lines may have any length.
+    pub columns: Option<usize>,
     /// The file for the JSON report, if wanted.
     pub file: Option<PathBuf>,
     /// Whether a short verdict follows the line if the build failed: for a person at a terminal.
@@ -176,6 +178,7 @@ pub(crate) fn render(facts: &BuildFacts, settings: &Settings) -> Option<String> 
             let verdict = if settings.short_verdict { line::short_verdict(facts) } else { String::new() };
             Some(format!("{}{verdict}", line::ReportLine(facts)))
         }
+<<<<<<< HEAD
         Style::Text => {
             let head = line::ReportHead(facts).to_string();
             let (measured, next) = (text::measured_lines(facts, settings.utf8), text::next_lines(facts));
@@ -184,6 +187,11 @@ pub(crate) fn render(facts: &BuildFacts, settings: &Settings) -> Option<String> 
                 return Some(page.trim_end().to_owned());
             };
             let body = system.plain(&(measured + &next));
+=======
+        Style::Text if settings.fold => {
+            let (now, head) = (clock::unix_ms() / 1000, line::ReportHead(facts));
+            let body = text::measured_lines(facts, settings) + &text::next_lines(facts);
+>>>>>>> facts3
             // the verdict is the most important part, so it is outside of the fold
             let verdict = system.plain(&text::verdict_lines(facts));
             let verdict = if verdict.is_empty() { verdict } else { format!("\n{}", verdict.trim_end()) };
@@ -192,8 +200,22 @@ pub(crate) fn render(facts: &BuildFacts, settings: &Settings) -> Option<String> 
                 0 | 1 => "plimsoll".to_owned(),
                 number => format!("plimsoll_{number}"),
             };
+<<<<<<< HEAD
             let (start, end) = fold(clock::unix_ms() / 1000, &section, &head);
             Some(format!("{start}\n{body}{end}{verdict}"))
+=======
+            // GitLab's log viewer folds the text between these two marks; the second one must be at the start
+            // of a line
+            Some(format!(
+                "\x1b[0Ksection_start:{now}:{section}[collapsed=true]\r\x1b[0K{head}\n{body}\
+                 \x1b[0Ksection_end:{now}:{section}\r\x1b[0K{verdict}"
+            ))
+        }
+        Style::Text => {
+            let (measured, next) = (text::measured_lines(facts, settings), text::next_lines(facts));
+            let page = format!("{}\n{measured}{}{next}", line::ReportHead(facts), text::verdict_lines(facts));
+            Some(page.trim_end().to_owned())
+>>>>>>> facts3
         }
     }
 }

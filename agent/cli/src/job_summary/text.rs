@@ -4,33 +4,30 @@ use plimsoll_proto::{
     facts::{self, Line},
     figures::bytes,
     measured,
-    reasons::{MIN_CONFIDENCE, SizeBound, SizeKind},
+    reasons::{SizeBound, SizeKind},
     shown::clean,
-    tables,
     v1::{Prediction, Summary},
     verdict,
 };
 
-use super::{BuildFacts, advice, words};
+use super::{BuildFacts, Settings, advice, words};
 use crate::ask::{
     curve,
-    text::{PHASE_COLUMNS, cleaned_row, prediction_lines},
+    text::{cleaned_row, phase_lines, prediction_lines},
 };
 
-/// Most phases in the table; the others share one line.
-const MAX_PHASES: usize = 8;
 const MEMORY_SIZES: [SizeKind; 2] = [SizeKind::MemoryRequest, SizeKind::MemoryLimit];
 /// Characters of the line that draws the memory curve.
 const CURVE_WIDTH: usize = 60;
 
 /// What was measured; each line ends with a line feed.
-pub(super) fn measured_lines(facts: &BuildFacts, utf8: bool) -> String {
+pub(super) fn measured_lines(facts: &BuildFacts, settings: &Settings) -> String {
     let mut page = ReportPage::default();
     let summary = facts.summary();
     page.sentences(&summary, &[Line::Memory, Line::Notes]);
-    draw_curve(&mut page, facts, utf8);
+    draw_curve(&mut page, facts, settings.utf8);
     page.sentences(&summary, &[Line::Cpu, Line::Killed, Line::HeldBack]);
-    page.block("phases", tables::phases(&summary, MAX_PHASES).only(&PHASE_COLUMNS).lines().lines());
+    page.block("phases", phase_lines(&summary, settings.columns).lines());
     page.line("samples", &words::samples(facts));
     for note in &facts.notes {
         page.line("note", &clean(note));
@@ -97,12 +94,7 @@ pub(super) fn next_lines(facts: &BuildFacts) -> String {
 fn next_sizes(page: &mut ReportPage, facts: &BuildFacts) {
     match &facts.advice.prediction {
         Some(prediction) if !is_default(prediction) => {
-            // a size after a failure may be based on that failure alone: a share of other builds says nothing about it
-            let is_shown = |line: &String| {
-                prediction.confidence >= MIN_CONFIDENCE
-                    || !["based on", "confidence"].iter().any(|name| line.starts_with(name))
-            };
-            return page.block("next run", prediction_lines(prediction).filter(is_shown));
+            return page.block("next run", prediction_lines(prediction));
         }
         Some(default) if !advice::was_held_back(facts) => {
             let had = measured::memory_asked_words(Some(&facts.resources));

@@ -47,14 +47,14 @@ const FACTS: &[Fact<GetStatsResponse>] = &[
     card(fact(Line::Memory, "highest need", "; highest need {}", Words(|of| Some(sums::highest_need_words(&all(of)))))),
     fact(Line::Memory, "need over ask", "; need over ask: {}", Words(|of| Some(sums::need_over_ask_words(&all(of))))),
     fact(Line::Notes, "left out", "{}", Words(|of| sums::left_out_words(&all(of)))),
-    fact(Line::Money, "money asked for", "of {}", Words(|of| money(of, all(of).asked_money))),
+    fact(Line::Money, "money asked for", "{} asked for", Words(|of| money(of, all(of).asked_money))),
     fact(Line::Money, "money wasted", ", {} wasted", Words(|of| Some(format!("{} ({})", money(of, all(of).wasted_money)?, share(all(of).wasted_money, all(of).asked_money))))),
-    card(fact(Line::Predicted, "stayed within the predicted limit", "{}", Words(|of| held(of).map(|held| rate(held.within_limit, held.attempts))))),
-    fact(Line::Predicted, "predicted attempts", " of {} stayed within the limit", Words(|of| held(of).map(|held| counted(held.attempts, "attempt")))),
+    card(fact(Line::Predicted, "stayed within the predicted limit", "{} stayed within the limit", Words(|of| held(of).map(|held| rate(held.within_limit, held.attempts))))),
+    fact(Line::Predicted, "predicted attempts", ", over {}", Words(|of| held(of).map(|held| counted(held.attempts, "attempt")))),
     fact(Line::Predicted, "limit against need", "; limit and need differ by a factor of {} on average", Words(|of| held(of).filter(|held| held.error_log2_mean > 0.0).map(|held| amount(held.error_log2_mean.exp2())))),
     card(fact(Line::Predicted, "stayed within the predicted request", "; {} within the request", Words(|of| held(of).map(|held| rate(held.within_request, held.request_attempts))))),
-    card(fact(Line::Predicted, "ended within the predicted time", "; {}", Words(|of| timed(of).map(|held| rate(held.within_wall_p95, held.timed))))),
-    fact(Line::Predicted, "attempts with a time", " of {} that succeeded within the time for 95 %", Words(|of| timed(of).map(|held| count(held.timed)))),
+    card(fact(Line::Predicted, "ended within the predicted time", "; {} within the time for 95 %", Words(|of| timed(of).map(|held| rate(held.within_wall_p95, held.timed))))),
+    fact(Line::Predicted, "attempts with a time", ", over {} that succeeded (95 % is right)", Words(|of| timed(of).map(|held| count(held.timed)))),
     card(fact(Line::WouldBe, "asked with predicted sizes", "{} asked", Words(|of| would(of).map(|would| gib_hours(would.predicted_gib_hours))))),
     fact(Line::WouldBe, "asked for", " instead of {}", Words(|of| would(of).map(|would| gib_hours(would.asked_gib_hours)))),
     fact(Line::WouldBe, "attempts with a prediction", ", over {}", Words(|of| would(of).map(|would| counted(would.attempts, "attempt")))),
@@ -103,10 +103,9 @@ fn avoided(of: &GetStatsResponse) -> Option<String> {
     above_zero(Some(all(of).retries_avoided)).map(|avoided| counted_as(avoided, "was", "were"))
 }
 
-/// An amount of money; `None` without prices.
+/// An amount of money; `None` if it is not known, as without a price.
 fn money(of: &GetStatsResponse, money: f64) -> Option<String> {
-    (!of.currency.is_empty() && all(of).asked_money > 0.0)
-        .then(|| figures::money(money, &clean(&of.currency)))
+    (!of.currency.is_empty() && money > 0.0).then(|| figures::money(money, &clean(&of.currency)))
 }
 
 /// The text with what it costs, if there are prices.
@@ -122,12 +121,12 @@ fn would_fail(would: WouldHaveBeen) -> String {
 
 /// How much less or more predicted sizes ask for. The prices of pools count, so the money may be more although the memory is less.
 fn change(of: &GetStatsResponse, would: &WouldHaveBeen) -> String {
-    let word = |less: f64| if less >= 0.0 { "less" } else { "more" };
     let less = would.asked_gib_hours - would.predicted_gib_hours;
-    let saved = would.asked_money - would.predicted_money;
-    let cost = money(of, saved.abs()).map(|cost| format!(", {cost} {}", word(saved))).unwrap_or_default();
+    let word = if less >= 0.0 { "less" } else { "more" };
+    let costs = money(of, would.predicted_money).zip(money(of, would.asked_money));
+    let costs = costs.map(|(now, before)| format!(", {now} instead of {before}")).unwrap_or_default();
     let share = share(less.abs(), would.asked_gib_hours);
-    format!("{share} {}: {}{cost}", word(less), gib_hours(less.abs()))
+    format!("{share} {word}: {}{costs}", gib_hours(less.abs()))
 }
 
 #[cfg(test)]

@@ -198,6 +198,13 @@ impl SizeBound {
         self.beside() == Beside::Nothing
     }
 
+    /// Whether the attempt before decided the number.
+    #[rustfmt::skip]
+    pub(super) const fn is_after_attempt(&self) -> bool {
+        matches!(self, Self::LastAttempt | Self::LastLimit | Self::Stopped(_) | Self::NeededAbove(_) | Self::Grown(_)
+            | Self::AboveRequest(_) | Self::MayHaveHad(_) | Self::TooShort(_) | Self::HeldBack(_))
+    }
+
     /// Whether a cap or a pool made the number smaller than it should be.
     pub const fn is_cut(&self) -> bool {
         matches!(self, Self::Cap(_) | Self::Pool(..))

@@ -23,13 +23,13 @@ pub fn table(answer: &RecommendResponse) -> FactTable {
         "limit",
         "new limit",
         "saved a month",
-        "money a month",
+        "money saved a month",
         "attempts",
         "how sure",
     ];
     let is_shown = |column: &&str| match *column {
         "project" => several,
-        "money a month" => answer.has_prices,
+        "money saved a month" => answer.has_prices,
         _ => true,
     };
     let shown: Vec<&str> = columns.into_iter().filter(is_shown).collect();

@@ -34,7 +34,7 @@ fn used_and_wasted_add_up_to_requested() {
     assert_eq!((memory_used_share(&totals), memory_wasted_share(&totals)), (Some(0.25), Some(0.75)));
     assert_eq!(memory_wasted_words(&totals), "75 % of what was asked for");
     let killed = StatsTotals { failed: 1, ..totals.clone() };
-    assert_eq!(memory_wasted_words(&killed), "all that failed attempts asked for: none succeeded");
+    assert_eq!(memory_wasted_words(&killed), "all that failed attempts asked for, as none succeeded");
 }
 
 #[test]

@@ -78,8 +78,11 @@ pub fn attempts(attempts: &[Summary]) -> FactTable {
     table.noted(if is_marked { measured::MARK_NOTE } else { "" })
 }
 
-/// Attempts that run, each with the cores that it uses.
-pub fn running<'r>(attempts: impl Iterator<Item = (&'r Running, Option<f64>)> + Clone) -> FactTable {
+/// Attempts that run, each with the cores that it uses; `cores_name` says over which time.
+pub fn running<'r>(
+    cores_name: &'static str,
+    attempts: impl Iterator<Item = (&'r Running, Option<f64>)> + Clone,
+) -> FactTable {
     let columns = [
         "build",
         "attempt",
@@ -88,7 +91,7 @@ pub fn running<'r>(attempts: impl Iterator<Item = (&'r Running, Option<f64>)> + 
         "need now",
         "highest need",
         "limit",
-        "cores",
+        cores_name,
         "for",
         "with page cache",
     ];
@@ -119,9 +122,10 @@ pub fn running<'r>(attempts: impl Iterator<Item = (&'r Running, Option<f64>)> + 
     table.noted(if is_marked { measured::MARK_NOTE } else { "" })
 }
 
-/// Phases in the order in which they ran: the `most` longest ones, and the others as one row. The phase with the highest need is marked.
-pub fn phases(summary: &Summary, most: usize) -> FactTable {
-    let all = &summary.phases;
+/// Phases in the order in which they first began, those of one name added up: the `most` longest ones, and the others as one row. The phase
+/// with the highest need gets the mark.
+pub fn phases(summary: &Summary, most: usize, mark: &str) -> FactTable {
+    let all = measured::phases_by_name(&summary.phases);
     let mut by_time: Vec<usize> = (0..all.len()).collect();
     by_time.sort_by_key(|nth| std::cmp::Reverse(all.get(*nth).map(|phase| phase.wall_ms)));
     let listed = by_time.get(..most).unwrap_or(&by_time);
@@ -132,9 +136,6 @@ pub fn phases(summary: &Summary, most: usize) -> FactTable {
     });
     let others = Phase { name: format!("({} more)", rest.len()), ..others };
     let others = (!rest.is_empty()).then_some((all.len(), &others));
-    let highest = all.iter().map(|phase| phase.need_peak_bytes).max().unwrap_or(0);
-    let is_peak = |phase: &Phase| phase.name == summary.peak_phase && phase.need_peak_bytes == highest;
-    let peak = all.iter().position(is_peak);
     let columns = ["phase", "began at", "took", "highest need", "CPU time", "mean cores", "peak"];
     table_of(columns, shown.into_iter().chain(others), |(nth, phase)| {
         let mean = measured::cores_over(phase.cpu_usec, phase.wall_ms).filter(|cores| *cores > 0.0);
@@ -145,7 +146,7 @@ pub fn phases(summary: &Summary, most: usize) -> FactTable {
             Number(measured::phase_need_cell(phase)),
             Number(figures::micros(phase.cpu_usec)),
             Number(cell(mean, cores)),
-            Text(if Some(nth) == peak { "<- peak".to_owned() } else { String::new() }),
+            Text(if phase.name == summary.peak_phase { mark.to_owned() } else { String::new() }),
         ]
     })
 }
@@ -174,24 +175,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn phases_keep_their_order_and_mark_the_peak() {
+    fn phases_of_one_name_are_one_row() {
         let phase = |nth: u64| Phase {
-            name: ["configure", "build"][usize::from(nth % 2 == 1)].to_owned(),
-            wall_ms: [5, 9, 1, 7][usize::try_from(nth).unwrap()] * 1000,
-            need_peak_bytes: (1 + nth.min(2)) << 30,
+            name: ["configure", "build", "configure", "install"][usize::try_from(nth).unwrap()].to_owned(),
+            wall_ms: [5, 9, 1, 2][usize::try_from(nth).unwrap()] * 1000,
             ..Phase::default()
         };
         let phases = (0..4).map(phase).collect();
         let summary = Summary { phases, peak_phase: "build".to_owned(), ..Summary::default() };
         let rows = |most| {
-            let table = super::phases(&summary, most).only(&["phase", "took", "peak"]);
+            let table = super::phases(&summary, most, "<- peak").only(&["phase", "took", "peak"]);
             table
                 .rows
                 .iter()
                 .map(|row| row.iter().map(FactCell::text).collect::<Vec<_>>().join(" "))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(rows(9), ["configure 5.0 s ", "build 9.0 s ", "configure 1.0 s ", "build 7.0 s <- peak"]);
-        assert_eq!(rows(2), ["build 9.0 s ", "build 7.0 s <- peak", "(2 more) 6.0 s "]);
+        assert_eq!(rows(9), ["configure 6.0 s ", "build 9.0 s <- peak", "install 2.0 s "]);
+        assert_eq!(rows(1), ["build 9.0 s <- peak", "(2 more) 8.0 s "]);
     }
 }

@@ -12,6 +12,8 @@ const NOTE_INDENT: &str = "    ";
 const GAP: &str = "  ";
 /// Least width to which a column of words may be cut.
 const LEAST_WIDTH: usize = 8;
+/// Least width of a column of words that names the row.
+const LEAST_NAME_WIDTH: usize = 12;
 /// Columns at the begin of a table that are never dropped: they name the row.
 const NAMING_COLUMNS: usize = 2;
 
@@ -86,7 +88,8 @@ impl FactTable {
         let column = |(place, (cell, head)): (usize, (&FactCell, &&str))| {
             let cells = texts.iter().filter_map(|row| row.get(place)).map(|text| text_columns(text));
             let width = cells.chain([text_columns(head)]).max().unwrap_or(0);
-            let least = if cell.is_whole() { width } else { LEAST_WIDTH.min(width) };
+            let least = if place < NAMING_COLUMNS { LEAST_NAME_WIDTH } else { LEAST_WIDTH };
+            let least = if cell.is_whole() { width } else { least.min(width) };
             (!cell.is_long()).then(|| Shown { place, width, least, is_number: cell.is_number() })
         };
         let Some(first) = self.rows.first() else { return Vec::new() };
@@ -119,20 +122,20 @@ mod tests {
 
     #[test]
     fn narrow_tables_cut_words_and_keep_the_id() {
-        let row = |need: &str, result: &str, id: &str| {
+        let row = |id: &str, need: &str, result: &str| {
             let attempt = FactCell::Attempt("", id.to_owned(), String::new());
             let result = FactCell::Result(Paint::Bad, result.to_owned(), "why ".repeat(9));
-            vec![result, attempt, FactCell::Number(need.to_owned())]
+            vec![attempt, FactCell::Number(need.to_owned()), result]
         };
         let rows =
-            vec![row("1.00 GiB", "succeeded at last", "job-1"), row("2 KiB", "包装编译系统", "job-22")];
-        let table = FactTable { columns: vec!["result", "attempt", "need"], rows, note: "" };
+            vec![row("job-1", "1.00 GiB", "succeeded at last"), row("job-22", "2 KiB", "包装编译系统")];
+        let table = FactTable { columns: vec!["attempt", "need", "result"], rows, note: "" };
         let drawn = |room| table.draw(usize::MAX, Some(room), |_, text| text.to_owned());
         for room in 17..35 {
             let text = drawn(room);
             assert!(text.lines().all(|line| text_columns(line) <= room), "{room}: {text}");
             assert!(text.contains("job-22") && text.contains("…"), "{room}: {text}");
         }
-        assert!(drawn(30).contains("1.00 GiB  succeeded") && !drawn(20).contains("need"), "{}", drawn(20));
+        assert!(drawn(30).contains("1.00 GiB  succeeded") && !drawn(20).contains("result"), "{}", drawn(20));
     }
 }

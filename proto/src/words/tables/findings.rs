@@ -160,15 +160,8 @@ pub fn used_attempts(attempts: &[UsedAttempt], most: usize) -> FactTable {
 /// The groups of attempts with different needs that one prediction covers; no rows if there is only one group.
 pub fn need_groups(prediction: &Prediction) -> FactTable {
     let groups = prediction.need_groups.clone().unwrap_or_default();
-    let columns = [
-        "of the attempts",
-        "attempts",
-        "least need",
-        "median",
-        "highest",
-        "with the sizes above",
-        "known by",
-    ];
+    let columns =
+        ["share", "attempts", "least need", "median", "highest", "with the sizes above", "known by"];
     table_of(columns, groups.groups.iter().enumerate(), |(nth, group)| {
         let known_by = match &groups.told_apart_by {
             None => "nothing that is recorded".to_owned(),
@@ -181,7 +174,7 @@ pub fn need_groups(prediction: &Prediction) -> FactTable {
             Number(percent(group.share)),
             Number(count(group.attempts.into())),
             Number(bytes(group.need_least_bytes)),
-            Number(bytes(group.need_median_bytes)),
+            Number(cell(measured::above_zero(Some(group.need_median_bytes)), bytes)),
             Number(bytes(group.need_most_bytes)),
             Text(group_coverage(group).to_owned()),
             Text(known_by),

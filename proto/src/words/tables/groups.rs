@@ -45,6 +45,7 @@ pub fn groups<'g>(
     let columns: Vec<_> = headings.iter().filter_map(|heading| group_column(heading)).collect();
     let row = |group: &Group| {
         let name = match (by, group.name.clone()) {
+            ("name", name) if name.is_empty() => Text("(none)".to_owned()),
             (_, name) if name.is_empty() => Unknown,
             ("package", name) => Package(name),
             ("project" | "stack", name) => Choice(by, name),

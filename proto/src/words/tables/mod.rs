@@ -113,6 +113,8 @@ impl FactCell {
     /// What the text means.
     pub fn paint(&self) -> Paint {
         match self {
+            // a result is never less important
+            Self::Result(Paint::Faint, ..) => Paint::Warn,
             Self::Painted(paint, _) | Self::Share(_, paint, _) | Self::Result(paint, ..) => *paint,
             Self::Unknown => Paint::Faint,
             _ => Paint::Plain,
@@ -135,7 +137,7 @@ impl FactCell {
     }
 
     /// Whether the cell needs the room of a line.
-    fn is_long(&self) -> bool {
+    pub fn is_long(&self) -> bool {
         let is_sentence = matches!(self, Self::Attempt(words, ..) if !words.is_empty());
         is_sentence
             || matches!(self, Self::Long(_) | Self::Marked(_) | Self::LogLine(..) | Self::Packages(..))

@@ -11,6 +11,7 @@ use plimsoll_proto::{
     evidence::source_in_words,
     facts::{self as attempt_facts, Line},
     figures, measured,
+    reasons::line_place,
     tables::{self, FactTable},
     v1::{GetAttemptResponse, Outcome, Summary, Verdict},
     verdict,
@@ -77,7 +78,7 @@ impl AttemptPage<'_> {
             (pictures(shown, &summary))
             (ending(&summary))
             (facts_below("Earlier verdicts", &tables::earlier_verdicts(&shown.earlier_verdicts), view))
-            (facts_below("Phases", &tables::phases(&summary, usize::MAX), view))
+            (facts_below("Phases", &tables::phases(&summary, usize::MAX, "highest"), view))
             (built(&summary))
         };
         plain_page(&format!("Attempt {}", summary.attempt), "/attempts/", view, &body)
@@ -125,6 +126,9 @@ fn fact_list(summary: &Summary, lines: &[Line]) -> Markup {
 fn judged(verdict: &Verdict) -> Markup {
     let (sentences, facts): (Vec<_>, Vec<_>) =
         verdict::rows(verdict).into_iter().partition(|(name, _)| name.is_empty());
+    let outlook = verdict.outlook.clone().unwrap_or_default();
+    let place = line_place(outlook.failure_line_number, outlook.failure_line_from_end);
+    let place = place.map(|place| format!(" ({place})")).unwrap_or_default();
     html! {
         h2 { "Verdict" }
         div.sheet {
@@ -134,7 +138,7 @@ fn judged(verdict: &Verdict) -> Markup {
             dl.facts {
                 @for (name, value) in &facts {
                     dt { (words::title(name.trim())) }
-                    dd { @if LOG_ROWS.contains(name) { code { (value) } } @else { (value) } }
+                    dd { @if LOG_ROWS.contains(name) { code { (value.trim_end_matches(&place)) } @if *name == "failure" { (place) } } @else { (value) } }
                 }
             }
             (evidence(verdict))

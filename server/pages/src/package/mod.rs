@@ -61,13 +61,15 @@ impl PackagePage<'_> {
         let path = path.split('?').next().unwrap_or_default();
         let flow = Flow { view, steps: &stats.steps, step_ms: self.step_ms };
         let [(heading, why, moved), ..] = tables::findings(stats);
+        let of = |outcome| view.link("/attempts", &[("package", name), ("outcome", outcome)]);
+        let links = [("attempts ended", "All attempts", of("")), ("failed", "Failed attempts", of("FAILED"))];
         let body = html! {
             p.quiet { "Package" }
             h1 { (name) }
             @if stats.totals.as_ref().is_none_or(|totals| totals.attempts == 0) {
                 (empty_page(view, path, &[]))
             } @else {
-                dl.cards { (overview::number_cards(stats, &[Line::Attempts, Line::Failures, Line::Retries, Line::Memory, Line::Cpu], view)) }
+                dl.cards { (overview::number_cards(stats, &[Line::Attempts, Line::Failures, Line::Retries, Line::Memory, Line::Cpu], &links)) }
                 (overview::left_out_note(stats))
                 div.two {
                     (charts::need_chart(newest, view).figure())
@@ -108,13 +110,14 @@ fn next(explained: &ExplainResponse, newest: Option<&Summary>) -> Markup {
 
 /// The rows of a prediction.
 pub(super) fn sizes(name: &str, prediction: &Prediction) -> Markup {
-    let (notes, rows): (Vec<_>, Vec<_>) =
-        reasons::rows(prediction).into_iter().partition(|(name, ..)| name.is_empty());
+    // what all sizes are based on is a sentence, and no value of one size
+    let is_note = |(name, ..): &(&str, _, _)| ["", "based on", "confidence"].contains(name);
+    let (notes, rows): (Vec<_>, Vec<_>) = reasons::rows(prediction).into_iter().partition(is_note);
     html! {
-        (table(name, ["Size", "Value", "¶Because of"], rows.into_iter().map(|(name, value, why)| {
+        (table(name, ["Size", "#Value", "¶Because of"], rows.into_iter().map(|(name, value, why)| {
             [words::title(name), value, why].map(|text| html! { (text) })
         })))
-        @for (_, note, _) in notes { p.quiet { (words::sentence(&note)) } }
+        @for (name, note, _) in notes { p.quiet { (words::sentence(&format!("{name} {note}"))) } }
     }
 }
 
@@ -233,6 +236,29 @@ mod tests {
         assert!(shown(None).contains("Nothing is known about x@1 yet"), "{}", shown(None));
         let listed = shown(Some(&Summary::default()));
         assert!(listed.contains("None of its attempts says") && !listed.contains("about x@1"), "{listed}");
+    }
+
+    #[test]
+    fn sizes_have_reasons_and_groups_their_label() {
+        let of = |bound: &str| {
+            let basis = Some(pb::Basis { bound: bound.into(), ..pb::Basis::default() });
+            let request = Some(pb::Quantity { value: 1 << 30, basis });
+            sizes("", &Prediction { memory_request_bytes: request, ..Prediction::default() }).into_string()
+        };
+        let values = ["<b>", "off"].map(|value| pb::DistinctValues { values: vec![value.into()] }).into();
+        let told_apart_by = Some(pb::Distinction { field: "label x".into(), values, ..Default::default() });
+        let groups = vec![pb::NeedGroup::default(); 2];
+        let need_groups = Some(pb::NeedGroups { groups, told_apart_by, ..Default::default() });
+        let grouped = Prediction { need_groups, ..Prediction::default() };
+        let grouped = super::need_groups(&grouped, &ReaderChoice::default()).into_string();
+        for (text, parts) in [
+            (of("asked for"), ["Because of\">named in the key</td>", ">Based on 0 attempts.<"]),
+            (of("size of the last attempt"), ["Because of\">same as the last attempt</td>", "1.00 GiB"]),
+            (grouped, ["label x &lt;b&gt;<", "data-name=\"Median\">–<"]),
+        ] {
+            assert!(parts.iter().all(|part| text.contains(part)), "{parts:?}: {text}");
+            assert_eq!(text.contains("Based on"), text.contains("named in the key"), "{text}");
+        }
     }
 
     #[test]

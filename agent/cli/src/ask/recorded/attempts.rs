@@ -5,7 +5,7 @@ use plimsoll_proto::v1::{
     OomOrigin, Outcome, Phase, Predicted, Resources, Sample, Source, Summary, Verdict,
 };
 
-use super::{Answers, COLOURED, NARROW, NOON, PLAIN};
+use super::{Answers, COLOURED, MIDDLING, NARROW, NOON, PLAIN};
 use crate::ask::{
     comparison,
     text::{render_attempt, render_attempts},
@@ -85,6 +85,7 @@ fn described() -> Answers {
     };
     let build = phase("bu\u{1b}[2Jild", 50_000, 1 << 30);
     let phases = vec![phase("configure", 11_000, 3 << 20), build.clone(), build.clone()];
+    let named = Summary { phases, peak_phase: build.name, ..stopped() };
     let held = Summary {
         starved_ms: Some(12_000),
         memory_stall_usec: Some(4_200_000),
@@ -109,7 +110,7 @@ fn described() -> Answers {
             "a running attempt says since when",
             show(Summary { outcome: Outcome::Running.into(), ..stopped() }),
         ),
-        ("phases of one name are one row", show(Summary { phases, peak_phase: build.name, ..stopped() })),
+        ("phases of one name are one row, and names are cut", render_attempt(&shown(named), MIDDLING)),
         ("what held it back, and which limit killed, is shown", show(held)),
         ("what did not hold it back is not shown", show(zeros)),
         ("a prediction is held against what came", forecast(predicted, fitted())),

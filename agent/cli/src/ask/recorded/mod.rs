@@ -13,6 +13,7 @@ use plimsoll_proto::fixtures::assert_pinned;
 use super::TerminalStyle;
 
 const NARROW: TerminalStyle = TerminalStyle { columns: Some(40), colour: false };
+const MIDDLING: TerminalStyle = TerminalStyle { columns: Some(70), colour: false };
 const PLAIN: TerminalStyle = TerminalStyle { columns: None, colour: false };
 const COLOURED: TerminalStyle = TerminalStyle { columns: None, colour: true };
 /// 2025-11-21 09:05 UTC.

@@ -39,12 +39,14 @@ fn totals() -> StatsTotals {
         need_over_ask_attempts: 1000,
         needed_above_ask: 12,
         asked_money: 45.0,
-        wasted_money: 12.3,
+        wasted_money: 12.4,
+        memory_wasted_money: 9.3,
+        cpu_wasted_money: 3.1,
         calibration: Some(Calibration {
             attempts: 1000,
             within_limit: 910,
             within_request: 800,
-            request_attempts: 1000,
+            request_attempts: 900,
             timed: 100,
             within_wall_p95: 96,
             error_log2_mean: 0.5,
@@ -53,10 +55,11 @@ fn totals() -> StatsTotals {
             attempts: 1000,
             asked_gib_hours: 400.0,
             predicted_gib_hours: 150.0,
+            asked_money: 12.0,
+            predicted_money: 4.5,
             failed: 20,
             would_fail: 3,
             not_known: 12,
-            ..WouldHaveBeen::default()
         }),
         ..StatsTotals::default()
     }
@@ -68,6 +71,7 @@ fn group(name: &str, wasted: f64, oom: u64) -> Group {
         oom,
         failed: oom,
         memory_wasted_gib_hours: wasted,
+        wasted_money: wasted * 0.04,
         memory_asked_gib_hours: wasted * 1.3,
         memory_used_of_asked_gib_hours: wasted * 0.3,
         need_peak_max_bytes: 3 << 30,

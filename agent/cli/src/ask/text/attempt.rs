@@ -10,7 +10,7 @@ use plimsoll_proto::{
     v1::{GetAttemptResponse, Summary},
 };
 
-use super::{PHASE_COLUMNS, key::key_words, predictor::render_verdict, series, titled_line};
+use super::{key::key_words, phase_lines, predictor::render_verdict, series, titled_line};
 use crate::ask::terminal_style::{Paint, TerminalStyle};
 
 /// One attempt: its key, its use over time, its prediction, and its verdict.
@@ -24,7 +24,7 @@ pub(in crate::ask) fn render_attempt(shown: &GetAttemptResponse, look: TerminalS
         text.push_str(&titled_line("retried by", &format!("{}, which {ended}", clean(&shown.retried_by))));
     }
     text.push_str(&series::series_lines(&shown.series, summary, look));
-    text.push_str(&named_block("phases", &tables::phases(summary, usize::MAX).only(&PHASE_COLUMNS).lines()));
+    text.push_str(&named_block("phases", &phase_lines(summary, look.columns)));
     text.push_str(&named_block("verdict", &shown.verdict.as_ref().map(render_verdict).unwrap_or_default()));
     text + &named_block("before it", &tables::earlier_verdicts(&shown.earlier_verdicts).lines())
 }

@@ -20,6 +20,7 @@ pub(super) use attempt::render_attempt;
 pub(super) use attempts::render_attempts;
 pub(super) use explain::{render_explanation, render_jobs};
 pub(super) use key::key_words;
+use plimsoll_proto::{tables, v1::Summary};
 pub(crate) use predictor::{cleaned_row, prediction_lines};
 pub(super) use predictor::{render_prediction, render_verdict};
 #[cfg(feature = "people")]
@@ -27,8 +28,18 @@ pub(super) use proposals::render_proposals;
 #[cfg(feature = "people")]
 pub(super) use stats::render_stats;
 
+/// Most phases in a table; the others share one row.
+const SHOWN_PHASES: usize = 8;
 /// The columns of a table of phases that a text has room for.
-pub(crate) const PHASE_COLUMNS: [&str; 5] = ["phase", "took", "highest need", "CPU time", "peak"];
+const PHASE_COLUMNS: [&str; 5] = ["phase", "took", "highest need", "CPU time", "peak"];
+
+/// A table of the phases, which fits beside a title in lines of this many columns.
+pub(crate) fn phase_lines(summary: &Summary, columns: Option<usize>) -> String {
+    // a title and the space behind it take 12
+    let room = columns.map(|columns| columns.saturating_sub(12));
+    let phases = tables::phases(summary, SHOWN_PHASES, "<- peak").only(&PHASE_COLUMNS);
+    phases.draw(usize::MAX, room, |_, text| text.to_owned())
+}
 
 /// A section with a heading; empty if it has no content.
 #[cfg(feature = "people")]

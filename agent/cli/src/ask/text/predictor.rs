@@ -27,7 +27,8 @@ pub(in crate::ask) fn render_prediction(prediction: &Prediction) -> String {
         let _written = write!(
             text,
             "{count} groups of need among {compared}:\n{}{}\n",
-            need_groups(prediction).lines(),
+            // more columns do not fit into 80; the reason below says what tells the groups apart
+            need_groups(prediction).only(&["share", "least need", "highest", "with the sizes above"]).lines(),
             clean(&groups.reason)
         );
     }

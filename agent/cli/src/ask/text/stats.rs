@@ -58,8 +58,9 @@ pub(in crate::ask) fn render_stats(
 
 /// The totals, a sentence in each line.
 fn totals_lines(stats: &GetStatsResponse, look: TerminalStyle) -> String {
+    let has_failed = stats.totals.as_ref().is_some_and(|totals| totals.failed > 0);
     let line = |(title, sentence): (&str, String)| {
-        let is_bad = title == Line::Failures.as_str();
+        let is_bad = has_failed && title == Line::Failures.as_str();
         titled_line(title, &look.paint(if is_bad { Paint::Bad } else { Paint::Plain }, &sentence))
     };
     facts::sentences(stats, &Line::ALL).into_iter().map(line).collect()
