@@ -7,12 +7,8 @@ use clap::Args;
 use crate::{
     job_summary::{self, Style},
     key::CiJob,
-<<<<<<< HEAD
     output::{BUILD_TOOLS, PATTERNS, PHASE_TOOLS, Pattern, PhaseMarks},
-=======
-    output::{PATTERNS, PHASE_TOOLS, Pattern, PhaseMarks},
     terminal_width::terminal_columns,
->>>>>>> facts3
 };
 
 /// Options for finding the phases of a build in its output.
@@ -122,12 +118,8 @@ impl ReportArgs {
             style = Style::None;
         }
         let short_verdict = is_terminal && style == Style::Line && !is_chosen;
-<<<<<<< HEAD
-        Ok(job_summary::Settings { style, fold: job.recognized, utf8: job.utf8, file, short_verdict })
-=======
-        let (fold, utf8) = (job.gitlab, job.utf8);
+        let (fold, utf8) = (job.recognized, job.utf8);
         Ok(job_summary::Settings { style, fold, utf8, columns: None, file, short_verdict })
->>>>>>> facts3
     }
 }
 

@@ -178,20 +178,14 @@ pub(crate) fn render(facts: &BuildFacts, settings: &Settings) -> Option<String> 
             let verdict = if settings.short_verdict { line::short_verdict(facts) } else { String::new() };
             Some(format!("{}{verdict}", line::ReportLine(facts)))
         }
-<<<<<<< HEAD
         Style::Text => {
             let head = line::ReportHead(facts).to_string();
-            let (measured, next) = (text::measured_lines(facts, settings.utf8), text::next_lines(facts));
+            let (measured, next) = (text::measured_lines(facts, settings), text::next_lines(facts));
             let Some((system, fold)) = settings.fold.and_then(|system| Some((system, system.fold?))) else {
                 let page = format!("{head}\n{measured}{}{next}", text::verdict_lines(facts));
                 return Some(page.trim_end().to_owned());
             };
             let body = system.plain(&(measured + &next));
-=======
-        Style::Text if settings.fold => {
-            let (now, head) = (clock::unix_ms() / 1000, line::ReportHead(facts));
-            let body = text::measured_lines(facts, settings) + &text::next_lines(facts);
->>>>>>> facts3
             // the verdict is the most important part, so it is outside of the fold
             let verdict = system.plain(&text::verdict_lines(facts));
             let verdict = if verdict.is_empty() { verdict } else { format!("\n{}", verdict.trim_end()) };
@@ -200,22 +194,8 @@ pub(crate) fn render(facts: &BuildFacts, settings: &Settings) -> Option<String> 
                 0 | 1 => "plimsoll".to_owned(),
                 number => format!("plimsoll_{number}"),
             };
-<<<<<<< HEAD
             let (start, end) = fold(clock::unix_ms() / 1000, &section, &head);
             Some(format!("{start}\n{body}{end}{verdict}"))
-=======
-            // GitLab's log viewer folds the text between these two marks; the second one must be at the start
-            // of a line
-            Some(format!(
-                "\x1b[0Ksection_start:{now}:{section}[collapsed=true]\r\x1b[0K{head}\n{body}\
-                 \x1b[0Ksection_end:{now}:{section}\r\x1b[0K{verdict}"
-            ))
-        }
-        Style::Text => {
-            let (measured, next) = (text::measured_lines(facts, settings), text::next_lines(facts));
-            let page = format!("{}\n{measured}{}{next}", line::ReportHead(facts), text::verdict_lines(facts));
-            Some(page.trim_end().to_owned())
->>>>>>> facts3
         }
     }
 }
