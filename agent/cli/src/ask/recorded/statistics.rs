@@ -2,7 +2,7 @@
 
 use plimsoll_proto::v1::{Coverage, GetStatsRequest, GetStatsResponse, Group, StatsTotals};
 
-use super::{Answers, NARROW, NOON, PLAIN, week};
+use super::{Answers, COLOURED, NARROW, NOON, PLAIN, week};
 use crate::ask::text::render_stats;
 
 pub(super) fn answers() -> Answers {
@@ -39,8 +39,8 @@ pub(super) fn answers() -> Answers {
     vec![
         ("all that is known has a line, and findings say what they cost", show(&week, PLAIN)),
         ("a narrow terminal has no line of a table that breaks", show(&narrow, NARROW)),
-        ("failures of a server that does not count by cause", show(&of_totals(old_server), PLAIN)),
-        ("parts of what was asked for have its unit", show(&of_totals(small), PLAIN)),
+        ("failures of a server that does not count by cause are red", show(&of_totals(old_server), COLOURED)),
+        ("parts of what was asked for have its unit, no failure is red", show(&of_totals(small), COLOURED)),
         ("groups beyond what a screen holds are counted", show(&many, PLAIN)),
         ("what is left out, and what there is where nothing matches", show(&nothing, PLAIN)),
     ]
