@@ -40,6 +40,9 @@ async fn every_kind_of_stream_counts_for_its_caller() {
     let mut stats = StatsClient::new(channel.clone());
     let mut placement = PlacementClient::new(channel.clone());
     let mut scaler = ExternalScalerClient::new(channel);
+    let key = Some(pb::Key { package: "zlib".to_owned(), ..pb::Key::default() });
+    let opening = pb::OpenTicketRequest { ticket: "1".to_owned(), key, ..Default::default() };
+    placement.open_ticket(with_token("one-secret", opening)).await.unwrap();
     let held = stats.watch(with_token("one-secret", pb::WatchRequest::default())).await.unwrap();
     let watched = stats.watch(with_token("one-secret", pb::WatchRequest::default())).await.err();
     let ticket = pb::WatchTicketRequest { ticket: "1".to_owned(), hold: false };

@@ -131,6 +131,25 @@ fn empty_history(config: &Config) -> SharedHistory {
     SharedHistory::with_stats(History::with_room(config.history_room()), Stats::new(config.stats.clone()))
 }
 
+/// What the writer works with, beside what verdicts are decided from.
+fn ingest_parts(judged_by: VerdictParts, tickets: &TicketRegistry, config: &Config) -> IngestParts {
+    let VerdictParts { store, history, metrics, clock, predict, classifier, job_pods, pools } = judged_by;
+    IngestParts {
+        store,
+        history,
+        metrics,
+        clock,
+        predict,
+        classifier,
+        job_pods,
+        pools,
+        tickets: tickets.clone(),
+        open_attempts: config.open_attempts,
+        retain: config.retain,
+        abandon_after: config.abandon_after,
+    }
+}
+
 impl App {
     /// Binds all listeners, opens the store and reads the history. `None` once `stop` is cancelled: the store is closed then, so that a
     /// standby has it at once.
@@ -153,40 +172,23 @@ impl App {
         let Some((store, dir_lock)) = opened else { return Ok(None) };
         let (tickets, keeper) =
             TicketRegistry::new(store.clone(), pools.clone(), Arc::clone(&metrics), Clock);
-        let judged_by = VerdictParts {
-            store,
-            history,
-            metrics,
-            clock: Clock,
-            predict: Arc::new(config.predict.clone()),
-            classifier,
-            job_pods: JobPods::default(),
-            pools,
-        };
-        let VerdictParts { store, history, metrics, clock, predict, classifier, job_pods, pools } =
-            judged_by.clone();
-        let (ingest, mut worker) = Ingest::new(IngestParts {
-            store: store.clone(),
-            history: history.clone(),
-            metrics: Arc::clone(&metrics),
-            clock,
-            predict,
-            classifier: classifier.clone(),
-            job_pods,
-            pools: pools.clone(),
-            tickets: tickets.clone(),
-            open_attempts: config.open_attempts,
-            retain: config.retain,
-            abandon_after: config.abandon_after,
-        });
+        let (predict, job_pods, clock) = (Arc::new(config.predict.clone()), JobPods::default(), Clock);
+        let judged_by = VerdictParts { store, history, metrics, clock, predict, classifier, job_pods, pools };
+        let (ingest, mut worker) = Ingest::new(ingest_parts(judged_by.clone(), &tickets, &config));
+        let VerdictParts { store, history, metrics, classifier, pools, .. } = judged_by.clone();
         match stop.run_until_cancelled(Box::pin(read_store(&mut worker, &tickets))).await {
             Some(read) => read?,
             None => return store.close().await.context("closing the store").map(|()| None),
         }
         let found = StoredHook::read_all(&store).await.context("the store: cannot read the job hooks")?;
         let verdicts = Verdicts::new(ingest.clone(), judged_by, Arc::new(config.private.clone()));
-        let (hooks, follower) =
-            Hooks::new(store.clone(), Arc::clone(&metrics), ingest.clone(), verdicts.clone(), gitlab, found);
+        let (hooks, follower) = Hooks::new(
+            (store.clone(), Arc::clone(&metrics)),
+            ingest.clone(),
+            verdicts.clone(),
+            gitlab,
+            found,
+        );
         // now, and not when it serves: a client that connects once its addresses are logged must not meet the standby
         Standby::end(standby).await;
         Ok(Some(Self {

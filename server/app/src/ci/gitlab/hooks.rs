@@ -56,8 +56,7 @@ impl Hooks {
     /// Creates the handle, and the [`Follower`], which the caller must run. `found`: the hooks that were in the store when
     /// the server started.
     pub(crate) fn new(
-        store: Store,
-        metrics: Arc<Metrics>,
+        (store, metrics): (Store, Arc<Metrics>),
         ingest: Ingest,
         verdicts: Verdicts,
         client: Option<GitlabClient>,

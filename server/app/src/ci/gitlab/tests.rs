@@ -217,8 +217,7 @@ impl House {
         let metrics = fixture::metrics(&ingest);
         let (client, file) = fake.client(&metrics);
         let (hooks, follower) = Hooks::new(
-            store.clone(),
-            Arc::clone(&metrics),
+            (store.clone(), Arc::clone(&metrics)),
             ingest.clone(),
             fixture::verdicts(&ingest),
             Some(client),

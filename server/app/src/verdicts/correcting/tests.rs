@@ -48,7 +48,7 @@ fn asked(attempt: &str, log: &str) -> Evidence {
 }
 
 async fn cause_of(ingest: &Ingest, attempt: &str) -> (Option<Cause>, Option<EvidenceSource>, bool) {
-    let summary = plimsoll_store::read_summary(&fixture::verdict_parts(&ingest).store, &id(attempt))
+    let summary = plimsoll_store::read_summary(&fixture::verdict_parts(ingest).store, &id(attempt))
         .await
         .unwrap()
         .unwrap();
