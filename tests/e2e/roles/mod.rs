@@ -24,9 +24,10 @@ const OPERATOR: &[&str] = &["operator"];
 const OWNER: &[&str] = &["caller", "operator"];
 
 /// Requests to the HTTP port, and the roles of which one is enough; none: open also to callers without a token.
-const PATHS: [(&str, &str, &[&str]); 13] = [
+const PATHS: [(&str, &str, &[&str]); 14] = [
     ("GET", "/livez", &[]),
     ("GET", "/readyz", &[]),
+    ("GET", "/readyz/reads", &[]),
     ("GET", "/agent/sha256sums", &[]),
     ("GET", "/v1/allocation?spec=zlib@1", CALLER),
     ("POST", "/v1/collect", &["hook"]),
