@@ -10,7 +10,7 @@ pub struct CauseTraits {
     pub words: &'static str,
     /// The cause as the start of a sentence, in two parts; "probably" goes between them.
     pub sentence: [&'static str; 2],
-    /// Rank among the lines of one log: the lowest explains the others. `core/retry/join.rs` has the reasons.
+    /// Rank among the lines of one log: the lowest explains the others. `server/core/src/retry/evidence/join.rs` has the reasons.
     pub log_rank: u8,
     /// How many retries it allows.
     pub retries: RetryLimit,

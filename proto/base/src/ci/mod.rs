@@ -1,5 +1,6 @@
 //! The CI systems that Plimsoll knows: one file and one row for each. A further system is a further file, its line in [`SYSTEMS`], its
-//! recorded environments and log lines in `recorded`, and its guide. All else reads the rows.
+//! recorded environments and log lines in `recorded`, and its guide. All else reads the rows, but for the variables by which the
+//! agent tells a job from what serves it (`agent/measure/src/proctree/daemons.rs`).
 //!
 //! A row has what the system's documentation says, at the address in its file, and nothing else. Texts are as the system wrote them: those
 //! who read a row clean and cut them.

@@ -18,6 +18,7 @@
 //! | `mean_bytes`, `cpu_usec` | bytes, microseconds | |
 //! | `requested_bytes` | bytes | the memory request of the attempt |
 //! | `outcome` | `success`, `failed`, `oom`, `starved` | else success |
+//! | `pool` | text | the pool that the attempt ran in |
 //! | `untrusted` | `true`, `false` | whether the build is of a change from outside, which must not lower a prediction; if empty, false |
 
 mod columns;
