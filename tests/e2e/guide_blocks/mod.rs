@@ -150,8 +150,9 @@ fn every_toml_block_is_accepted_by_its_reader() {
 
 /// An object of Kubernetes that a block shows; a part of a pod is put into one.
 fn kubernetes_object(block: &Yaml, text: &str) -> Option<String> {
-    // what kustomize reads is no object of a cluster: deploy.rs renders every combination of components
-    if block["kind"].as_str() == Some("Kustomization") {
+    // what kustomize reads is no object of a cluster: deploy.rs renders every combination of components; Tekton's kinds have no schema here
+    let is_of_tekton = block["apiVersion"].as_str().is_some_and(|version| version.starts_with("tekton.dev/"));
+    if block["kind"].as_str() == Some("Kustomization") || is_of_tekton {
         return None;
     }
     if !block["apiVersion"].is_badvalue() {
