@@ -62,7 +62,7 @@ fn log_sections_become_phases_with_their_need() {
     }
     assert_eq!(summary["peak_phase"], "build", "{summary}");
     let page = record.fact("page");
-    for words in ["|  memory    needed 6", "most in build", "  configure  ", "|  samples   delivered"] {
+    for words in ["|  memory    needed 6", "most in build", "  configure", "|  samples   delivered"] {
         assert!(page.contains(words), "no {words:?} in {page}");
     }
 }
