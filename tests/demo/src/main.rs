@@ -10,7 +10,7 @@
 //! | name | part |
 //! |---|---|
 //! | `plimsoll-server` | the server |
-//! | `plimsoll` | the agent |
+//! | `plimsoll`, `signal-witness` | the agent, and what it starts beside a build |
 //! | any other | the story, which makes links with these two names to itself |
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the story is printed on stdout")]
@@ -28,12 +28,15 @@ use std::{
 
 use anyhow::bail;
 
+/// The name by which the agent starts this program again, to watch for signals beside a build.
+const WITNESS: &str = "signal-witness";
+
 fn main() -> ExitCode {
     let program = env::args_os().next().unwrap_or_default();
     // before anything else: both programs expect a process in which nothing was started
     match Path::new(&program).file_name().and_then(OsStr::to_str) {
         Some(cast::SERVER) => plimsoll_server::main(),
-        Some(cast::AGENT) => plimsoll_agent::main(),
+        Some(cast::AGENT | WITNESS) => plimsoll_agent::main(),
         _ => match show() {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
