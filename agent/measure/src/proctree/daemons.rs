@@ -16,23 +16,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use plimsoll_base::ci;
 use procfs::process::Stat;
 
 use super::{OTHER_PROCESSES_BYTES, OwnEntry, descendants, ticks};
 use crate::kernel;
 
-/// Variables whose value differs between all jobs on a machine.
-const JOB_VARIABLES: [&str; 9] = [
-    "CI_JOB_ID",
-    "RUNNER_TRACKING_ID",
-    "BUILD_TAG",
-    "BUILDKITE_JOB_ID",
-    "CIRCLE_WORKFLOW_JOB_ID",
-    "SYSTEM_JOBID",
-    "SLURM_JOB_ID",
-    "LSB_JOBID",
-    "PBS_JOBID",
-];
+/// Variables whose value differs between all jobs of a batch system on a machine; those of CI systems are in their rows.
+const BATCH_VARIABLES: [&str; 3] = ["SLURM_JOB_ID", "LSB_JOBID", "PBS_JOBID"];
 /// Variables that a shell changes for each command.
 const SHELL_VARIABLES: [&str; 4] = ["_", "SHLVL", "PWD", "OLDPWD"];
 /// Most processes of the build whose environments are compared with that of a new daemon.
@@ -72,8 +63,9 @@ impl Origin {
 
     fn kinship(&self, other: &Self) -> Kinship {
         let is_near = self.cgroup == other.cgroup && self.user == other.user;
-        let jobs =
-            JOB_VARIABLES.iter().filter_map(|name| Some((name, self.environment.get(name.as_bytes())?)));
+        let of_systems = ci::SYSTEMS.iter().map(|system| system.job_variable);
+        let jobs = BATCH_VARIABLES.into_iter().chain(of_systems);
+        let jobs = jobs.filter_map(|name| Some((name, self.environment.get(name.as_bytes())?)));
         let same = jobs.map(|(name, id)| other.environment.get(name.as_bytes()).map(|found| found == id));
         let same: Vec<Option<bool>> = same.collect();
         let has_all = || {

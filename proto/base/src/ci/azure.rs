@@ -11,6 +11,7 @@ pub(super) static AZURE: CiSystem = CiSystem {
     title: "Azure Pipelines",
     recognized_by: Some(("TF_BUILD", "True")),
     needs: &["SYSTEM_COLLECTIONURI", "SYSTEM_TEAMPROJECT", "BUILD_BUILDID", "SYSTEM_JOBID"],
+    job_variable: "SYSTEM_JOBID",
     workspace: "PIPELINE_WORKSPACE",
     read,
     phases: Some(&GROUPS),

@@ -14,6 +14,7 @@ pub(super) static BUILDKITE: CiSystem = CiSystem {
     title: "Buildkite",
     recognized_by: Some(("BUILDKITE", "true")),
     needs: &["BUILDKITE_ORGANIZATION_SLUG", "BUILDKITE_PIPELINE_SLUG", "BUILDKITE_JOB_ID"],
+    job_variable: "BUILDKITE_JOB_ID",
     workspace: "BUILDKITE_BUILD_CHECKOUT_PATH",
     read,
     phases: Some(&PhaseTool {

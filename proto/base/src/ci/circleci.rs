@@ -9,6 +9,7 @@ pub(super) static CIRCLECI: CiSystem = CiSystem {
     title: "CircleCI",
     recognized_by: Some(("CIRCLECI", "true")),
     needs: &["CIRCLE_PROJECT_USERNAME", "CIRCLE_PROJECT_REPONAME", "CIRCLE_BUILD_NUM"],
+    job_variable: "CIRCLE_WORKFLOW_JOB_ID",
     workspace: "CIRCLE_WORKING_DIRECTORY",
     read,
     phases: None,

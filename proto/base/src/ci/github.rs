@@ -20,6 +20,7 @@ pub(super) static GITHUB: CiSystem = CiSystem {
     title: "GitHub Actions",
     recognized_by: Some(("GITHUB_ACTIONS", "true")),
     needs: &["GITHUB_REPOSITORY", "GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT", "GITHUB_JOB"],
+    job_variable: "RUNNER_TRACKING_ID",
     workspace: "GITHUB_WORKSPACE",
     read,
     phases: Some(&GROUPS),

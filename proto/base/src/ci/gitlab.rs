@@ -12,6 +12,7 @@ pub static GITLAB: CiSystem = CiSystem {
     title: "GitLab",
     recognized_by: Some(("GITLAB_CI", "")),
     needs: &[],
+    job_variable: "CI_JOB_ID",
     workspace: "CI_PROJECT_DIR",
     read,
     phases: Some(&PhaseTool {

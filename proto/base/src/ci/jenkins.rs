@@ -13,6 +13,7 @@ pub(super) static JENKINS: CiSystem = CiSystem {
     title: "Jenkins",
     recognized_by: Some(("JENKINS_URL", "")),
     needs: &["JOB_NAME", "BUILD_NUMBER"],
+    job_variable: "BUILD_TAG",
     workspace: "WORKSPACE",
     read,
     phases: Some(&PhaseTool {

@@ -1,6 +1,5 @@
 //! The CI systems that Plimsoll knows: one file and one row for each. A further system is a further file, its line in [`SYSTEMS`], its
-//! recorded environments and log lines in `recorded`, and its guide. All else reads the rows, but for the variables by which the
-//! agent tells a job from what serves it (`agent/measure/src/proctree/daemons.rs`).
+//! recorded environments and log lines in `recorded`, and its guide. All else reads the rows.
 //!
 //! A row has what the system's documentation says, at the address in its file, and nothing else. Texts are as the system wrote them: those
 //! who read a row clean and cut them.
@@ -38,6 +37,8 @@ pub struct CiSystem {
     pub recognized_by: Option<(&'static str, &'static str)>,
     /// Variables without which a job gets no id from it.
     pub needs: &'static [&'static str],
+    /// A variable whose value differs between all jobs on a machine, and that each process of a job inherits; empty if there is none.
+    pub job_variable: &'static str,
     /// The variable with the directory that its jobs work in; empty if there is none.
     pub workspace: &'static str,
     /// What its variables say of a job.

@@ -17,6 +17,7 @@ const fn row(name: &'static str, title: &'static str, key: &'static str) -> CiSy
         title,
         recognized_by: None,
         needs: &[],
+        job_variable: "",
         workspace: "",
         read: |_sources| CiJob::default(),
         phases: None,

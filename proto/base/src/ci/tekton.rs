@@ -11,6 +11,7 @@ pub(super) static TEKTON: CiSystem = CiSystem {
     title: "Tekton",
     recognized_by: Some(("PLIMSOLL_TEKTON_TASK_RUN", "")),
     needs: &["PLIMSOLL_TEKTON_NAMESPACE", "PLIMSOLL_TEKTON_UID", "PLIMSOLL_TEKTON_TASK"],
+    job_variable: "PLIMSOLL_TEKTON_UID",
     workspace: "",
     read,
     phases: None,

@@ -9,6 +9,7 @@ pub(super) static WOODPECKER: CiSystem = CiSystem {
     title: "Woodpecker",
     recognized_by: Some(("CI", "woodpecker")),
     needs: &["CI_REPO", "CI_PIPELINE_NUMBER", "CI_STEP_NAME"],
+    job_variable: "",
     workspace: "CI_WORKSPACE",
     read,
     phases: None,
