@@ -67,7 +67,7 @@ fn attempt(n: usize, dice: [u64; 12]) -> Summary {
     }
     if dice[10].is_multiple_of(3) {
         summary.outcome = if dice[10].is_multiple_of(2) { Outcome::Failed } else { Outcome::Lost };
-        let cause = Cause::ALL[usize::try_from(dice[10]).unwrap() % 16];
+        let cause = Cause::ALL[usize::try_from(dice[10]).unwrap() % Cause::ALL.len()];
         (summary.cause, summary.censored) = (Some(cause), cause.is_memory());
     }
     if dice[8].is_multiple_of(7) {
