@@ -19,7 +19,7 @@ use crate::{
 /// The service over these pools, with an empty history and an empty store.
 pub(crate) fn sizing_alone(pools: PoolRegistry) -> SizingService {
     SizingService {
-        history: SharedHistory::new(History::new(1)),
+        history: SharedHistory::new(History::new(1000)),
         private: Arc::default(),
         prediction_cache: Arc::default(),
         settings: Arc::default(),

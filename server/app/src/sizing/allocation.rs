@@ -17,9 +17,6 @@ use tokio::time::timeout;
 use super::{SizingService, WithheldAnswer, known_answers::RepeatableAnswer, prediction::AnswerIfUnsure};
 use crate::runtime::metrics::KindLabel;
 
-/// How many of the newest attempts are searched for one that names a project.
-const SEARCHED_ATTEMPTS: usize = 128;
-
 /// Newest attempts that are searched for other projects with the same package.
 const SEARCHED_FOR_OTHERS: usize = 4096;
 /// Most projects for which a mismatch is logged, each once.
@@ -67,27 +64,28 @@ pub(crate) enum Allocation {
     Sizes(Arc<Prediction>, Option<RepeatableAnswer>),
 }
 
-/// Sizes, with the kind and the rung under which metrics count them.
-type CountedSizes = (&'static str, Rung, Arc<Prediction>);
+/// Sizes, with what is needed to count and to repeat them.
+type CountedSizes = (RepeatableAnswer, Arc<Prediction>);
 
 impl SizingService {
-    /// Sizes for a job of `key`, within the time limit in `gantry`. `changes`: the version that the
-    /// history had before this request read anything from it.
-    pub(crate) async fn allocate(&self, key: Key, gantry: &gantry::Settings, changes: u64) -> Allocation {
+    /// Sizes for a job of `key`, within the time limit in `gantry`.
+    pub(crate) async fn allocate(&self, key: Key, gantry: &gantry::Settings) -> Allocation {
         let key = Arc::new(key);
+        // read first: an answer before a change of shadow mode is not repeated after it
+        let shadow = self.shadow.changes();
         if self.withholds_from(&key, WithheldAnswer::Allocation) {
             self.count_allocation("shadow");
             return Allocation::Withheld;
         }
         let sizing = timeout(gantry.answer_within, self.sure_or_defaults(Arc::clone(&key), gantry));
-        let Some((kind, rung, prediction)) = sizing.await.ok().flatten() else {
+        let Some((answer, prediction)) = sizing.await.ok().flatten() else {
             tracing::warn!(package = key.package, "a prediction took too long: sent the defaults");
             self.count_allocation("late");
             let defaults = self.pools.lowered(&key, predict::defaults(&key, &self.settings));
             return Allocation::Sizes(Arc::new(defaults), None);
         };
-        self.count_allocation(kind);
-        let answer = RepeatableAnswer { changes, kind, rung };
+        self.count_allocation(answer.kind);
+        let answer = RepeatableAnswer { shadow, ..answer };
         Allocation::Sizes(prediction, Some(answer).filter(|_| !self.has_pools()))
     }
 
@@ -98,20 +96,20 @@ impl SizingService {
         if self.has_pools() {
             return None;
         }
-        let (body, answer) = self.known_answers.get(text, self.history_version())?;
+        let (body, answer) = self.known_answers.get(text)?;
+        if answer.shadow != self.shadow.changes()
+            || !self.history.read(|history| history.is_current(&answer.version))
+        {
+            return None;
+        }
         self.metrics.predicted(answer.rung, began.elapsed());
         self.count_allocation(answer.kind);
         Some(body)
     }
 
-    /// The version of the history (see [`History::changes`]) and of shadow mode: neither ever falls.
-    pub(crate) fn history_version(&self) -> u64 {
-        self.history.read(History::changes) + self.shadow.changes()
-    }
-
     /// Caches the answer to a request, for [`Self::repeated_answer`].
     pub(crate) fn keep_answer(&self, text: &str, body: Bytes, answer: RepeatableAnswer) {
-        self.known_answers.store_answer(text, body, answer, self.history_version());
+        self.known_answers.store_answer(text, body, answer);
     }
 
     /// Counts an answer to Spack by its kind.
@@ -124,8 +122,9 @@ impl SizingService {
     async fn sure_or_defaults(&self, key: Arc<Key>, gantry: &gantry::Settings) -> Option<CountedSizes> {
         let sizes = self.sizes_in_background(&key).await?;
         let rung = sizes.predicted.memory_limit.basis.rung;
+        let answer = |kind| RepeatableAnswer { version: sizes.version, shadow: 0, kind, rung };
         if sizes.predicted.is_known(&sizes.predicted.memory_request, gantry.confidence) {
-            return Some(("answered", rung, self.with_pool(&key, sizes.predicted)));
+            return Some((answer("answered"), self.with_pool(&key, sizes.predicted)));
         }
         let AnswerIfUnsure { least, other_project } = match sizes.if_unsure.get() {
             Some(known) => known.clone(),
@@ -135,7 +134,7 @@ impl SizingService {
             self.unmatched_projects.log_mismatch(&key, other);
         }
         let kind = if other_project.is_some() { "other_project" } else { "unsure" };
-        Some((kind, rung, self.with_pool(&key, least)))
+        Some((answer(kind), self.with_pool(&key, least)))
     }
 
     /// Computes the answer on a blocking thread, because it reads the history, and stores it in
@@ -161,11 +160,7 @@ impl SizingService {
     /// Project of the newest trusted attempt that has one. Spack does not send its project, so this
     /// one is used if neither a header nor a setting names one.
     pub(crate) fn usual_project(&self) -> String {
-        self.history.read(|history| {
-            let mut projects =
-                history.newest_trusted().take(SEARCHED_ATTEMPTS).map(|summary| &summary.key.project);
-            projects.find(|project| !project.is_empty()).cloned().unwrap_or_default()
-        })
+        self.known_answers.usual_project(&self.history)
     }
 }
 
@@ -196,8 +191,7 @@ mod tests {
         let key = Key { package: package.into(), ..Key::default() };
         let gantry =
             gantry::Settings { answer_within: Duration::from_mins(10), ..gantry::Settings::default() };
-        let Allocation::Sizes(sizes, again) = service.allocate(key, &gantry, service.history_version()).await
-        else {
+        let Allocation::Sizes(sizes, again) = service.allocate(key, &gantry).await else {
             panic!("withheld")
         };
         if let Some(again) = again {
@@ -219,11 +213,16 @@ mod tests {
         for kind in ["answered", "unsure"] {
             assert!(text.contains(&format!("plimsoll_allocations_total{{kind=\"{kind}\"}} 2")), "{text}");
         }
+        for n in 0..40 {
+            service.history.learn(&test_summary(&format!("other-{n}"), "hdf5", "1", 6000));
+        }
         let before = ask(&service, "zlib").await;
         service.history.learn(&test_summary("2", "zlib", "1", 9000));
         assert_eq!(known(&service), None);
         assert!(ask(&service, "zlib").await.memory_request.value > before.memory_request.value);
         assert!(known(&service).is_some());
+        service.history.learn(&test_summary("3", "hdf5", "1", 6000));
+        assert!(known(&service).is_some(), "an attempt of another package ended");
     }
 
     #[tokio::test]

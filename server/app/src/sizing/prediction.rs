@@ -1,10 +1,8 @@
 //! One prediction, for all callers: from the cache, or computed; counted, and assigned to a pool.
 //!
-//! The cache holds predictions since the last change of the history: bursts of pipelines ask for
-//! the same specs repeatedly. A prediction depends only on key, history and settings, so it can be
-//! reused while the history is the same. A change of the history clears the cache, and so does a
-//! full cache. Cached predictions are returned on the caller's thread, others are computed on a
-//! blocking thread.
+//! Bursts of pipelines ask for the same specs repeatedly, while builds of other packages end. A prediction depends only on key, history
+//! and settings, so a cached one is reused while what it was computed from is the same ([`AnswerVersion`]). A full cache is emptied.
+//! Cached predictions are returned on the caller's thread, others are computed on a blocking thread.
 
 use std::{
     collections::HashMap,
@@ -16,7 +14,7 @@ use std::{
 
 use foldhash::fast::RandomState;
 use plimsoll_core::{
-    domain::{Hints, History, Key, Prediction},
+    domain::{AnswerVersion, Hints, History, Key, Prediction},
     predict,
     shared_history::SharedHistory,
 };
@@ -103,6 +101,8 @@ pub(super) struct Sizes {
     /// The answer for callers that require more confidence than the prediction has; computed when
     /// the first of them asks.
     pub(super) if_unsure: Arc<OnceLock<AnswerIfUnsure>>,
+    /// What all of them are computed from.
+    pub(super) version: AnswerVersion,
 }
 
 /// The answer for callers that require more confidence than the prediction has.
@@ -122,88 +122,53 @@ impl Sizes {
         } else {
             Arc::clone(&predicted)
         };
-        Self { predicted, answer, if_unsure: Arc::default() }
+        let version = history.answer_version(key, predicted.is_of_package);
+        Self { predicted, answer, if_unsure: Arc::default(), version }
     }
 }
 
-/// Cache of predictions by key, for one version of the history and one set of settings.
+/// Cache of predictions by key, for one set of settings.
 #[derive(Debug, Default)]
 pub(crate) struct PredictionCache {
-    table: Mutex<CacheTable>,
+    /// By the hash of the key, so that a lookup copies no text. The key is stored too, to detect two keys with the same hash.
+    sizes_by_hash: Mutex<HashMap<u64, (Key, Sizes), RandomState>>,
     hasher: RandomState,
 }
 
-/// Predictions by the hash of the key, so that a lookup copies no text. The key is stored too, to
-/// detect two keys with the same hash.
-type SizesByHash = HashMap<u64, (Key, Sizes), RandomState>;
-
-#[derive(Debug, Default)]
-struct CacheTable {
-    /// Version of the history from which all predictions in the table were computed.
-    changes: u64,
-    sizes_by_hash: SizesByHash,
-}
-
 impl PredictionCache {
-    /// The cached predictions for `key` and this version of the history.
+    /// The cached predictions for `key`, if what they were computed from is still the same.
     fn cached(&self, history: &SharedHistory, key: &Key) -> Option<Sizes> {
         let built = BuildKey::of(key);
-        self.cached_by_hash(self.hasher.hash_one(&built), &built, history.read(History::changes))
+        self.cached_by_hash(self.hasher.hash_one(&built), &built, history)
     }
 
-    fn cached_by_hash(&self, hash: u64, built: &BuildKey<'_>, now: u64) -> Option<Sizes> {
-        let (known, old) = self.with_table(|table| {
-            let old = table.clear_if_newer(now);
-            let known = table.at(now).and_then(|known| known.get(&hash));
+    fn cached_by_hash(&self, hash: u64, built: &BuildKey<'_>, history: &SharedHistory) -> Option<Sizes> {
+        let known = {
+            let table = self.sizes_by_hash.lock().unwrap_or_else(PoisonError::into_inner);
             // two keys may have the same hash
-            let known = known.filter(|(key, _)| BuildKey::of(key) == *built);
-            (known.map(|(_, sizes)| sizes.clone()), old)
-        });
-        drop(old);
-        known
+            let known = table.get(&hash).filter(|(key, _)| BuildKey::of(key) == *built);
+            known.map(|(_, sizes)| sizes.clone())
+        };
+        known.filter(|sizes| history.read(|history| history.is_current(&sizes.version)))
     }
 
     /// The predictions for the next attempt of `key`. `settings` must be the same in every call.
     fn sizes(&self, history: &SharedHistory, key: &Key, settings: &predict::Settings) -> Sizes {
         let built = BuildKey::of(key);
         let hash = self.hasher.hash_one(&built);
-        if let Some(known) = self.cached_by_hash(hash, &built, history.read(History::changes)) {
+        if let Some(known) = self.cached_by_hash(hash, &built, history) {
             return known;
         }
         let key = built.key();
         // read under one lock, so that the sizes belong to exactly this version of the history
-        let (changes, sizes) =
-            history.read(|history| (history.changes(), Sizes::compute(history, &key, settings)));
-        let kept = sizes.clone();
-        let old = self.with_table(|table| {
-            let old = table.clear_if_newer(changes);
-            let Some(known) = table.at(changes) else { return old };
-            let full = if known.len() >= CACHED_KEYS { mem::take(known) } else { old };
-            known.insert(hash, (key, kept));
-            full
-        });
-        drop(old);
+        let sizes = history.read(|history| Sizes::compute(history, &key, settings));
+        let mut table = self.sizes_by_hash.lock().unwrap_or_else(PoisonError::into_inner);
+        let full = if table.len() >= CACHED_KEYS { mem::take(&mut *table) } else { HashMap::default() };
+        let earlier = table.insert(hash, (key, sizes.clone()));
+        drop(table);
+        // freed after the lock is released
+        drop((full, earlier));
         sizes
-    }
-
-    fn with_table<T>(&self, with: impl FnOnce(&mut CacheTable) -> T) -> T {
-        with(&mut self.table.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl CacheTable {
-    /// Clears the cache if `changes` is a newer version of the history; returns the old entries.
-    fn clear_if_newer(&mut self, changes: u64) -> SizesByHash {
-        if changes <= self.changes {
-            return SizesByHash::default();
-        }
-        self.changes = changes;
-        mem::take(&mut self.sizes_by_hash)
-    }
-
-    /// The cached predictions, if they belong to this version of the history; else `None`.
-    fn at(&mut self, changes: u64) -> Option<&mut SizesByHash> {
-        (changes == self.changes).then_some(&mut self.sizes_by_hash)
     }
 }
 
@@ -265,9 +230,6 @@ mod tests {
                 cache.sizes(&history, &asked, &settings);
             }
         }
-        assert_eq!(cache.with_table(|table| table.sizes_by_hash.len()), 5);
-        history.learn(&test_summary("1", "zlib", "1", 100));
-        cache.sizes(&history, &key("zlib"), &settings);
-        assert_eq!(cache.with_table(|table| (table.changes, table.sizes_by_hash.len())), (1, 1));
+        assert_eq!(cache.sizes_by_hash.lock().unwrap().len(), 5);
     }
 }

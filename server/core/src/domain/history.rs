@@ -19,6 +19,7 @@ mod order_tests;
 mod tests;
 /// Trusted or untrusted attempts.
 mod tier;
+mod versions;
 
 use std::sync::Arc;
 
@@ -30,6 +31,8 @@ pub(super) use jobs::LINEAGE_STEPS;
 pub use tier::HistoryLimits;
 use tier::TrustTier;
 pub use tier::bytes_of;
+pub use versions::AnswerVersion;
+use versions::Versions;
 
 use super::{
     AttemptBrief, AttemptId, Bytes, JobMark, Key, Millis, RetryStatus, Rung, RungObservation, Verdict,
@@ -39,14 +42,18 @@ use super::{
 /// Number of attempts removed by a bulk load after which the emptied list frees its memory (some MB).
 const GIVEN_BACK: usize = 1 << 16;
 
+/// Steps of a mean in one octave (1.1 % each). It changes with each attempt that ends, but seldom by a step, so that answers computed from
+/// it stay valid.
+const MEAN_STEPS: f64 = 64.0;
+
 /// The capacity for untrusted attempts is that for trusted ones divided by this.
 const UNTRUSTED_PART: usize = 16;
 
 /// Finished attempts, by id and by similarity.
 #[derive(Debug)]
 pub struct History {
-    /// Number of changes so far. Caches compare it to find out whether they are out of date.
-    changes: u64,
+    /// The changes so far. Caches compare them to find out whether they are out of date.
+    versions: Versions,
     trusted: TrustTier,
     untrusted: TrustTier,
     /// GiB x h of the trusted attempts that succeeded: this sum is over those with a complete need, `held_incomplete` over the others
@@ -83,12 +90,13 @@ impl HeldMemory {
         (self.sum, self.count) = (self.sum - fewer.sum, self.count - fewer.count);
     }
 
-    /// Mean GiB x h of one attempt; 0 if the set is empty.
+    /// Mean GiB x h of one attempt, in steps; 0 if the set is empty.
     fn mean(self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "a mean needs no more than 53 bits")]
         let sum = self.sum as f64;
         let mean = if self.count == 0 { 0.0 } else { sum / f64::from(self.count) };
-        mean * Bytes(1).gib_hours(Millis(1))
+        let mean = mean * Bytes(1).gib_hours(Millis(1));
+        if mean > 0.0 { ((mean.log2() * MEAN_STEPS).round() / MEAN_STEPS).exp2() } else { 0.0 }
     }
 }
 
@@ -107,7 +115,7 @@ impl History {
         let untrusted = room.divided_by(UNTRUSTED_PART);
         let trusted = HistoryLimits { bytes: room.bytes - untrusted.bytes, ..room };
         Self {
-            changes: 0,
+            versions: Versions::new(),
             trusted: TrustTier::new(trusted, false),
             untrusted: TrustTier::new(untrusted, true),
             held_measured: HeldMemory::default(),
@@ -120,7 +128,7 @@ impl History {
     /// Records how memory ended an attempt, if the verdict on it names memory.
     pub fn note_memory_end(&mut self, verdict: &Verdict) {
         if self.memory_ends.note(verdict) {
-            self.changes += 1;
+            self.versions.note_all();
         }
     }
 
@@ -149,7 +157,7 @@ impl History {
             let bulk = if observation.brief.untrusted { &mut untrusted } else { &mut trusted };
             if let Some(brief) = self.trust_tier(&observation.brief).learn_older(bulk, observation) {
                 self.add_to_sums(&brief);
-                self.changes += 1;
+                self.versions.note(&brief.key);
             }
             if attempts.len().is_multiple_of(GIVEN_BACK) {
                 attempts.shrink_to_fit();
@@ -169,7 +177,7 @@ impl History {
     pub(crate) fn learn_and_evict(&mut self, observation: RungObservation) -> Vec<Arc<AttemptBrief>> {
         let Some(brief) = self.trust_tier(&observation.brief).learn(observation) else { return Vec::new() };
         self.add_to_sums(&brief);
-        self.changes += 1;
+        self.versions.note(&brief.key);
         self.evict()
     }
 
@@ -178,6 +186,7 @@ impl History {
         let mut evicted = Vec::new();
         while let Some(oldest) = self.trusted.evict().or_else(|| self.untrusted.evict()) {
             self.take_from_sums(&oldest);
+            self.versions.note(&oldest.key);
             evicted.push(oldest);
         }
         evicted
@@ -200,7 +209,7 @@ impl History {
         tier.replace(&earlier, observation);
         self.take_from_sums(&earlier);
         self.add_to_sums(&settled);
-        self.changes += 1;
+        self.versions.note(&settled.key);
         self.evict()
     }
 
@@ -214,7 +223,7 @@ impl History {
     fn remove(&mut self, known: &Arc<AttemptBrief>) {
         self.trust_tier(known).remove(known);
         self.take_from_sums(known);
-        self.changes += 1;
+        self.versions.note(&known.key);
     }
 
     fn trust_tier(&mut self, attempt: &AttemptBrief) -> &mut TrustTier {
@@ -240,7 +249,8 @@ impl History {
         if attempt.incomplete().is_some() { &mut self.held_incomplete } else { &mut self.held_measured }
     }
 
-    /// Mean of highest need multiplied by duration over the trusted attempts, GiB x h; 0 if none is known.
+    /// Mean of highest need multiplied by duration over the trusted attempts, GiB x h, in steps of 1/[`MEAN_STEPS`] octave; 0 if none is
+    /// known.
     pub fn mean_held(&self) -> f64 {
         let mut all = self.held_measured;
         all.add(self.held_incomplete);
@@ -347,7 +357,23 @@ impl History {
 
     /// Number of changes so far. A result computed from the history is valid while this number is the same.
     pub fn changes(&self) -> u64 {
-        self.changes
+        self.versions.changes()
+    }
+
+    /// The version of what an answer for `key` is computed from now. `is_of_package`: from attempts of its package alone, and from
+    /// [`Self::mean_held`].
+    pub fn answer_version(&self, key: &Key, is_of_package: bool) -> AnswerVersion {
+        self.versions.now(key, is_of_package, self.fleet_terms())
+    }
+
+    /// Whether what an answer was computed from is still the same.
+    pub fn is_current(&self, version: &AnswerVersion) -> bool {
+        self.versions.is_current(version, self.fleet_terms())
+    }
+
+    /// What attempts of other packages contribute to a prediction from attempts of one package.
+    fn fleet_terms(&self) -> [u64; 3] {
+        [self.mean_held().to_bits(), self.mean_held_measured().to_bits(), u64::from(self.has_incomplete())]
     }
 
     /// Capacity for trusted attempts, and for untrusted ones.

@@ -48,7 +48,7 @@ pub use field_violation::FieldViolation;
 pub use fixtures::{test_attempt, test_history, test_report, test_summary, test_verdict};
 pub use fnv::Fnv;
 pub use history::bytes_of;
-pub use history::{History, HistoryLimits};
+pub use history::{AnswerVersion, History, HistoryLimits};
 pub use job_hook::{AppliedHook, JobHook};
 pub use job_pod::JobPod;
 pub use jobs_curve::{JobsCurve, JobsPoint};

@@ -42,6 +42,10 @@ pub struct Prediction {
     /// sufficient size is known. The bound is not stored, because it can be computed again.
     #[serde(skip)]
     pub lower_bound: Option<LowerBound>,
+    /// Whether all attempts behind it are of the key's package: then attempts of other packages change it only through
+    /// [`History::mean_held`](super::History::mean_held). It is not stored, because it can be computed again.
+    #[serde(skip)]
+    pub is_of_package: bool,
     /// The pool that the build should run in.
     #[serde(default, skip_serializing_if = "PoolAssignment::is_empty")]
     pub placed: PoolAssignment,

@@ -237,9 +237,12 @@ fn work_out_with<'h>(
     };
     if history.has_incomplete() || similar.attempts.iter().any(|used| used.observation.incomplete.is_some()) {
         let (measured, of_cgroups) = of(&at_its_jobs(&prediction), TrustScope::Measured);
+        prediction.is_of_package &= measured.is_of_package;
         incomplete::raise_to_measured(&mut prediction, measured, [&similar, &of_cgroups]);
     }
     if history.has_untrusted(key) {
+        // they are bounded by the highest need of all packages
+        prediction.is_of_package = false;
         let key = at_its_jobs(&prediction);
         let (all, mut of_all) = of(&key, TrustScope::All);
         if raise::raise_by_untrusted(&mut prediction, all, similar.knows_package(), history.highest_need()) {
@@ -324,6 +327,7 @@ fn work_out_from<'h>(
         wall_p95: wall.p95,
         need_groups: None,
         lower_bound,
+        is_of_package: similar.knows_package(),
         placed: PoolAssignment::default(),
     };
     for quantity in prediction.quantities_mut() {

@@ -1,6 +1,7 @@
 //! The promises of a prediction, on small and on arbitrary histories.
 
 mod cold;
+mod current;
 mod decrease;
 mod drift;
 mod first;

@@ -37,13 +37,13 @@ pub(super) async fn allocation(
             return refuse(path, status, &fault);
         }
     };
-    let text = request_text(query, headers, project.as_deref());
+    let usual = || parts.gantry.project.clone().unwrap_or_else(|| sizing.usual_project());
+    let project = project.unwrap_or_else(usual);
+    let text = request_text(query, headers, &project);
     if let Some(body) = text.as_deref().and_then(|text| sizing.repeated_answer(text)) {
         return json(StatusCode::OK, body);
     }
-    // read before the key, because its project may be that of the newest attempt
-    let changes = sizing.history_version();
-    let key = match key_of(&parts, query, headers, project) {
+    let key = match key_of(query, headers, project) {
         Ok(key) => key,
         Err(fault) => {
             sizing.count_allocation("refused");
@@ -51,7 +51,7 @@ pub(super) async fn allocation(
         }
     };
     let stack = key.stack.clone();
-    let (prediction, again) = match sizing.allocate(key, &parts.gantry, changes).await {
+    let (prediction, again) = match sizing.allocate(key, &parts.gantry).await {
         Allocation::Withheld => return json(StatusCode::OK, gantry::EMPTY_ANSWER),
         Allocation::Sizes(prediction, again) => (prediction, again),
     };
@@ -72,9 +72,9 @@ pub(super) async fn allocation(
 
 /// Everything that the answer depends on, as one text: query, project and stack. `None` if a header is not
 /// text; such a request is refused later.
-fn request_text(query: &str, headers: &HeaderMap, project: Option<&str>) -> Option<String> {
+fn request_text(query: &str, headers: &HeaderMap, project: &str) -> Option<String> {
     let mut text = query.to_owned();
-    for value in [Ok(project), headers.get(STACK_HEADER).map(HeaderValue::to_str).transpose()] {
+    for value in [Ok(Some(project)), headers.get(STACK_HEADER).map(HeaderValue::to_str).transpose()] {
         // a separator that no query and no header contains; `=` tells an empty text from a
         // missing one
         text.push('\n');
@@ -106,15 +106,8 @@ fn project_of(
     Ok(Some(project))
 }
 
-fn key_of(
-    parts: &HttpState,
-    query: &str,
-    headers: &HeaderMap,
-    project: Option<String>,
-) -> Result<Key, FieldViolation> {
+fn key_of(query: &str, headers: &HeaderMap, project: String) -> Result<Key, FieldViolation> {
     let key = gantry::parse_spec(&gantry::parameter(query, "spec")?)?;
-    let usual = || parts.gantry.project.clone().unwrap_or_else(|| parts.services.sizing.usual_project());
-    let project = project.unwrap_or_else(usual);
     Ok(Key { project, stack: header_text(headers, STACK_HEADER)?.unwrap_or_default(), ..key })
 }
 
@@ -133,25 +126,24 @@ mod tests {
 
     #[test]
     fn request_texts_match_only_for_equal_answers() {
-        let text = |query: &str, project: Option<&'static str>, stack: Option<&'static str>| {
+        let text = |query: &str, project: &'static str, stack: Option<&'static str>| {
             let mut headers = HeaderMap::new();
             stack.map(|value| headers.insert(STACK_HEADER, value.parse().unwrap()));
             request_text(query, &headers, project).unwrap()
         };
         let different = [
-            text("spec=a", None, None),
-            text("spec=b", None, None),
-            text("spec=a", Some(""), None),
-            text("spec=a", Some("a"), None),
-            text("spec=a", None, Some("a")),
-            text("spec=a", Some("a"), Some("a")),
-            text("spec=a", Some("a="), None),
+            text("spec=a", "", None),
+            text("spec=b", "", None),
+            text("spec=a", "a", None),
+            text("spec=a", "", Some("a")),
+            text("spec=a", "a", Some("a")),
+            text("spec=a", "a=", None),
         ];
         let distinct: std::collections::BTreeSet<_> = different.iter().collect();
         assert_eq!(distinct.len(), different.len(), "{different:?}");
-        assert_eq!(text("spec=a", Some("a"), None), text("spec=a", Some("a"), None));
+        assert_eq!(text("spec=a", "a", None), text("spec=a", "a", None));
         let mut headers = HeaderMap::new();
         headers.insert(STACK_HEADER, HeaderValue::from_bytes(b"\xff").unwrap());
-        assert_eq!(request_text("spec=a", &headers, None), None);
+        assert_eq!(request_text("spec=a", &headers, ""), None);
     }
 }

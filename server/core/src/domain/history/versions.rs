@@ -1,0 +1,78 @@
+//! When which packages changed last, so that an answer stays valid while other packages change.
+
+use std::hash::{BuildHasher as _, RandomState};
+
+use super::super::{Key, job_of_part};
+
+/// Number of slots for packages, 8 bytes each. Packages that share one invalidate each other's answers, which costs time and nothing else.
+const SLOTS: usize = 1 << 14;
+
+/// Numbers of the last changes. The number of a change is how many there were up to it.
+#[derive(Debug)]
+pub(super) struct Versions {
+    changes: u64,
+    /// The last change that may concern any package.
+    of_all: u64,
+    /// By slot: the last change of a package.
+    of_slot: Vec<u64>,
+    hasher: RandomState,
+}
+
+/// What an answer was computed from. [`History::is_current`](super::History::is_current) says whether that is still the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnswerVersion {
+    /// The slot of the package; `None` if other packages count.
+    slot: Option<usize>,
+    change: u64,
+    /// What attempts of other packages contribute: [`History::fleet_terms`](super::History).
+    fleet: [u64; 3],
+}
+
+impl Versions {
+    pub(super) fn new() -> Self {
+        Self { changes: 0, of_all: 0, of_slot: vec![0; SLOTS], hasher: RandomState::new() }
+    }
+
+    /// Number of changes so far.
+    pub(super) const fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Notes a change of a package.
+    pub(super) fn note(&mut self, key: &Key) {
+        self.changes += 1;
+        let slot = self.slot(key);
+        if let Some(last) = self.of_slot.get_mut(slot) {
+            *last = self.changes;
+        }
+    }
+
+    /// Notes a change that may concern any package.
+    pub(super) fn note_all(&mut self) {
+        self.changes += 1;
+        self.of_all = self.changes;
+    }
+
+    /// The version now, of the key's package or of all.
+    pub(super) fn now(&self, key: &Key, is_of_package: bool, fleet: [u64; 3]) -> AnswerVersion {
+        let slot = is_of_package.then(|| self.slot(key));
+        AnswerVersion { slot, change: self.last_change(slot), fleet }
+    }
+
+    /// Whether an answer of this version would be the same now.
+    pub(super) fn is_current(&self, version: &AnswerVersion, fleet: [u64; 3]) -> bool {
+        version.change == self.last_change(version.slot) && (version.slot.is_none() || version.fleet == fleet)
+    }
+
+    fn last_change(&self, slot: Option<usize>) -> u64 {
+        let of_slot = slot.and_then(|slot| self.of_slot.get(slot));
+        of_slot.map_or(self.changes, |last| self.of_all.max(*last))
+    }
+
+    /// The slot of the key's package, which the parts of a parallel job share.
+    fn slot(&self, key: &Key) -> usize {
+        let package = job_of_part(&key.package).unwrap_or(&key.package);
+        let hash = self.hasher.hash_one((&key.project, package));
+        usize::try_from(hash % SLOTS as u64).unwrap_or_default()
+    }
+}
