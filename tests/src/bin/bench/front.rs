@@ -14,18 +14,20 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use plimsoll_proto::spack;
+use plimsoll_proto::{spack, v1 as pb};
 use plimsoll_tests::{
-    Programs, QUIET, Server,
+    Programs, QUIET, Sender, Server,
     bare::BareServer,
     figures::{Times, Usage, median},
-    quoted_by_python,
+    hello, quoted_by_python,
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
     task::JoinSet,
 };
+use tokio_util::task::TaskTracker;
+use tonic::Status;
 
 use crate::ROUNDS;
 
@@ -88,6 +90,7 @@ pub(crate) async fn over_a_million(
     for connections in [8, 64] {
         against_empty_route(&server, bare, connections, &questions).await?;
     }
+    while_attempts_end(&server, &builds, &questions).await?;
     let resident = Usage::of(server.pid())?.resident_kib / 1024;
     println!("  {resident} MiB resident at the end");
     drop(server);
@@ -183,6 +186,46 @@ async fn against_empty_route(
     println!("  {connections} connections, medians of {ROUNDS}; goals 0.85 and 0.7 of an empty route:");
     for ((name, ..), rate) in asked.iter().zip(rates) {
         println!("    {name}: {rate:.0}/s, {:.2}", rate / empty);
+    }
+    Ok(())
+}
+
+/// What is known while ten attempts a second end, beside as long without.
+async fn while_attempts_end(
+    server: &Server,
+    builds: &[Build],
+    questions: &Arc<Vec<String>>,
+) -> anyhow::Result<()> {
+    let packages: Vec<String> = builds.iter().map(|build| build.package.clone()).collect();
+    let mut rates = [const { Vec::new() }; 2];
+    for round in 0..ROUNDS {
+        for (rates, are_ending) in rates.iter_mut().zip([false, true]) {
+            let ending = are_ending
+                .then(|| TaskTracker::new().spawn(end_attempts(server.url(), round, packages.clone())));
+            let (times, seconds) = ask(server.http, (64, TURN), questions).await?;
+            rates.push(times.count() as f64 / seconds);
+            if let Some(ending) = ending {
+                ending.abort();
+            }
+        }
+    }
+    let [quiet, busy] = rates.map(|mut rates| median(&mut rates));
+    println!(
+        "  64 connections while ten attempts a second end: {busy:.0}/s, {:.2} of {quiet:.0}/s; goal 0.7",
+        busy / quiet
+    );
+    Ok(())
+}
+
+/// Delivers a short attempt every 100 ms, of one package after the other.
+async fn end_attempts(url: String, round: usize, packages: Vec<String>) -> Result<(), Status> {
+    let mut turn = tokio::time::interval(Duration::from_millis(100));
+    for (n, package) in packages.iter().cycle().enumerate() {
+        turn.tick().await;
+        let id = format!("ended-{round}-{n}");
+        let started_unix_ms = 1_790_000_000_000 + n as u64;
+        let hello = pb::Hello { started_unix_ms, ..hello(&id, package) };
+        Sender::connect(&url).await?.build(hello, 10, Some(0)).await?;
     }
     Ok(())
 }
