@@ -241,10 +241,9 @@ fn work_out_with<'h>(
         incomplete::raise_to_measured(&mut prediction, measured, [&similar, &of_cgroups]);
     }
     if history.has_untrusted(key) {
-        // they are bounded by the highest need of all packages
-        prediction.is_of_package = false;
         let key = at_its_jobs(&prediction);
         let (all, mut of_all) = of(&key, TrustScope::All);
+        prediction.is_of_package &= all.is_of_package;
         if raise::raise_by_untrusted(&mut prediction, all, similar.knows_package(), history.highest_need()) {
             of_all.left_out = similar.left_out;
             return (prediction, of_all);

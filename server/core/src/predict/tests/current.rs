@@ -21,7 +21,7 @@ fn attempt(n: u64, dice: u64) -> Summary {
     let version = ["1", "2"][usize::try_from(dice >> 8 & 1).unwrap()];
     let mut summary = test_summary(&n.to_string(), package, version, 100 + (dice >> 16) % 4000);
     summary.censored = (dice >> 24).is_multiple_of(6);
-    summary.opening.untrusted = (dice >> 32).is_multiple_of(17);
+    summary.opening.untrusted = (dice >> 32).is_multiple_of(5);
     summary.wall = Millis(60_000 + (dice >> 40) % 600_000);
     summary
 }
