@@ -25,8 +25,8 @@ pub mod words;
 
 pub use wire_enum::WireEnum;
 pub use words::{
-    cells, evidence, facts, figures, json, measured, reasons, recommendations, series, shown, sums, tables,
-    times, verdict, wrap,
+    cells, evidence, facts, figures, json, lowering, measured, reasons, recommendations, series, shown, sums,
+    tables, times, verdict, wrap,
 };
 
 /// Messages, clients and servers of the package `plimsoll.v1`.

@@ -9,6 +9,7 @@
 //! | `sums` | the numbers of many attempts together |
 //! | `tables` | attempts, groups and findings as tables |
 //! | `reasons`, `evidence`, `verdict` | the reasons for a size, the evidence for a verdict, the first line of a verdict |
+//! | `lowering` | a lowering of memory that failed and is taken back |
 //! | `recommendations` | what jobs should request: table, CSV, patches |
 //! | `json` | messages as JSON |
 //! | `shown`, `cells`, `wrap` | makes text from callers safe to show, measures and cuts it, and wraps lines to a width |
@@ -18,6 +19,7 @@ pub mod evidence;
 pub mod facts;
 pub mod figures;
 pub mod json;
+pub mod lowering;
 pub mod measured;
 pub mod reasons;
 pub mod recommendations;

@@ -21,6 +21,13 @@ pub fn date_time(unix_ms: u64) -> String {
     text.get(..16).map_or_else(|| text.clone(), |minutes| minutes.replace('T', " "))
 }
 
+/// Formats the day of a time as `2026-11-21`; a dash for a time after [`LAST_UNIX_MS`].
+#[must_use]
+pub fn date(unix_ms: u64) -> String {
+    let text = rfc3339(unix_ms);
+    text.get(..10).unwrap_or(&text).to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

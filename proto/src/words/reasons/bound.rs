@@ -157,6 +157,9 @@ size_bounds! {
     /// As many build jobs as fit in the largest memory size that is available.
     RoomIn(size: String): "room in {size}, the most memory there is",
         "as many as fit in {size}, the most memory there is", Nothing;
+    /// The size before a lowering that failed.
+    TakenBack(size: String): "{size} before a lowering that failed",
+        "back to {size}, which it had before a lowering that failed", Nothing;
 }
 
 impl SizeBound {

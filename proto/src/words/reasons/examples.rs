@@ -103,7 +103,8 @@ fn can_have_bound(kind: SizeKind, bound: &SizeBound) -> bool {
         | SizeBound::NeededAbove(_)
         | SizeBound::Grown(_)
         | SizeBound::VerdictBefore
-        | SizeBound::MayHaveHad(_) => memory,
+        | SizeBound::MayHaveHad(_)
+        | SizeBound::TakenBack(_) => memory,
         SizeBound::TooShort(_) => time,
         SizeBound::HeldBack(_) => cpu,
     }

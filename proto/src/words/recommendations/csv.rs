@@ -3,6 +3,7 @@
 use super::{cpu_request, memory_limit, memory_request};
 use crate::{
     WireEnum as _, figures,
+    lowering::taken_back,
     v1::{RecommendResponse, Recommendation},
 };
 
@@ -10,7 +11,7 @@ use crate::{
 const COLUMN_NAMES: &str = "project,package,attempts,failed_for_memory,memory_request_bytes,proposed_memory_request_bytes,\
     memory_limit_bytes,proposed_memory_limit_bytes,cpu_request_cores,proposed_cpu_request_cores,\
     asked_gib_hours_a_month,saved_gib_hours_a_month,judged,above_limit,above_limit_at_most,above_request,confidence,\
-    no_proposal";
+    no_proposal,taken_back";
 
 /// All rows as text. A cell without a number is empty; there is a column for money only if there are prices.
 pub fn csv(answer: &RecommendResponse) -> String {
@@ -44,6 +45,7 @@ fn csv_line(row: &Recommendation, money: bool) -> String {
         number(row.request_risk.map(|risk| risk.above)),
         row.confidence.to_string(),
         if row.proposed.is_some() { String::new() } else { row.no_proposal().word() },
+        quoted(&row.taken_back.as_ref().map(taken_back).unwrap_or_default()),
     ];
     if money {
         cells.push(row.saved_money.to_string());

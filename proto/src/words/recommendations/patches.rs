@@ -7,7 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::{cpu_request, memory_limit, memory_request, scope, summary};
-use crate::v1::{RecommendResponse, Recommendation};
+use crate::{
+    lowering::taken_back,
+    v1::{RecommendResponse, Recommendation},
+};
 
 const MIB: u64 = 1 << 20;
 /// Keys of `.gitlab-ci.yml` that are no jobs, names that GitLab refuses for jobs, and YAML's merge key.
@@ -188,6 +191,11 @@ fn head_comment(answer: &RecommendResponse, left_out: usize, what: &str) -> Stri
     }
     if left_out > 0 {
         let _written = writeln!(text, "# {what} without a proposal, which keep what they have: {left_out}");
+    }
+    for row in &answer.recommendations {
+        if let Some(lowering) = row.taken_back.as_ref().filter(|_| !row.package.chars().any(breaks_line)) {
+            let _written = writeln!(text, "# {}: {}", row.package, taken_back(lowering));
+        }
     }
     text
 }

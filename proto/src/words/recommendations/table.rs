@@ -3,6 +3,7 @@
 use super::{SizeChange, memory_limit, memory_request, reason, risk_words, saved};
 use crate::{
     figures,
+    lowering::taken_back,
     tables::{
         FactCell::{self, Marked, Number, Package, Text},
         FactTable, table_of,
@@ -55,6 +56,11 @@ fn cells(row: &Recommendation) -> [FactCell; 10] {
         known(saved(row, figures::gib_hours(row.saved_gib_hours))),
         known(saved(row, figures::amount(row.saved_money))),
         Number(figures::count(row.attempts)),
-        Marked(reason.map_or_else(sure, str::to_owned)),
+        Marked(with_lowering(row, reason.map_or_else(sure, str::to_owned))),
     ]
+}
+
+/// How sure a proposal is, with the lowering that is taken back.
+fn with_lowering(row: &Recommendation, sure: String) -> String {
+    row.taken_back.as_ref().map(|lowering| format!("{}; {sure}", taken_back(lowering))).unwrap_or(sure)
 }

@@ -1,7 +1,7 @@
 //! Each form of the same rows: `recorded.txt` has each below what it shows.
 
 use super::*;
-use crate::fixtures::assert_recorded;
+use crate::{fixtures::assert_recorded, v1::TakenBackLowering};
 
 const GIB: u64 = 1 << 30;
 
@@ -54,6 +54,20 @@ fn patch(form: fn(&RecommendResponse) -> Result<String, String>, rows: Vec<Recom
     form(&answer(rows)).unwrap()
 }
 
+/// A package with a lowering that is taken back.
+fn held(package: &str) -> Recommendation {
+    let day = |day: u64| day * DAY_MS;
+    let taken_back = TakenBackLowering {
+        lowered_unix_ms: day(20_760),
+        failed_unix_ms: day(20_762),
+        from_bytes: 6 * GIB,
+        to_bytes: 3 * GIB,
+        killed_at_bytes: Some(3 * GIB),
+        held_until_unix_ms: day(20_854),
+    };
+    Recommendation { taken_back: Some(taken_back), ..row(package, Some(sizes(6, 6))) }
+}
+
 fn sized(package: &str) -> Recommendation {
     row(package, Some(sizes(2, 4)))
 }
@@ -75,6 +89,7 @@ fn tables() -> Vec<(&'static str, String)> {
             table(&RecommendResponse { has_prices: false, ..three() }).lines(),
         ),
         ("without a request what is saved is not known", table(&answer(vec![new])).lines()),
+        ("a lowering that is taken back is named", table(&answer(vec![held("trilinos")])).lines()),
         ("of several projects each is named", table(&answer(vec![sized("zlib"), other])).lines()),
     ]
 }
@@ -100,6 +115,8 @@ fn forms() -> Vec<(&'static str, String)> {
             patch(kubernetes, vec![sized("zlib"), sized("Bad Name")]),
         ),
         ("a mapping for Spack keeps limits that stay", patch(spack, vec![row("zlib", Some(sizes(2, 0)))])),
+        ("a patch names a lowering that is taken back", patch(spack, vec![held("trilinos")])),
+        ("a CSV, too", csv(&answer(vec![held("trilinos")])).replace('\r', "CR")),
         ("a mapping for Spack of nothing", patch(spack, Vec::new())),
     ]
 }

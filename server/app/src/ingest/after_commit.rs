@@ -44,6 +44,9 @@ impl Worker {
         for change in &landed.causes {
             self.fleet.cause_changed(&change.before, &change.summary);
             self.parts.history.replace_summary(&change.summary);
+            if change.summary.censored && !change.before.censored {
+                self.count_taken_back(&change.summary);
+            }
         }
         // sent first, so that the disk works while callers are answered
         self.commits.send().await;

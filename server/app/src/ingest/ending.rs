@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use plimsoll_core::{
     domain::{Attempt, AttemptId, Outcome, Summary},
-    retry,
+    predict, retry,
     shared_history::HistoryUpdate,
 };
 
@@ -149,9 +149,18 @@ impl Worker {
         self.fleet.attempt_ended(summary);
         let HistoryUpdate { known, retries } = self.parts.history.learn(summary);
         self.fleet.count_retries(&retries);
+        self.count_taken_back(summary);
         self.parts.metrics.sealed.get_or_create(&KindLabel::of(kind)).inc();
         self.parts.metrics.history_attempts.set(i64::try_from(known).unwrap_or(i64::MAX));
         drop(self.changes.send(AttemptChange::Ended(attempt)));
+    }
+
+    /// Counts the lowering of memory that the end of this attempt takes back, if it does. The history must know the attempt.
+    pub(crate) fn count_taken_back(&self, summary: &Summary) {
+        let found = self.parts.history.read(|history| predict::taken_back_by(history, &summary.attempt));
+        if let Some(found) = found {
+            self.parts.metrics.lowering_taken_back(summary, &found);
+        }
     }
 }
 
@@ -169,7 +178,7 @@ fn answer_end(answer: Option<AnswerSender<u64>>, attempt: &AttemptId, result: Re
 pub(crate) mod tests {
     use std::time::Duration;
 
-    use plimsoll_core::domain::{JobStatus, ReportedOutcome, test_report};
+    use plimsoll_core::domain::{Bytes, Cause, JobStatus, ReportedOutcome, test_report, test_summary};
     use plimsoll_store::Store;
     use tokio::sync::oneshot::{self, Receiver};
 
@@ -186,6 +195,23 @@ pub(crate) mod tests {
         }
         worker.sessions.insert(session);
         (worker, new)
+    }
+
+    #[tokio::test]
+    async fn a_lowering_taken_back_is_counted_once() {
+        let (_ingest, mut worker) = fixture::ingest(&Store::memory(), 10);
+        for (n, gib, is_killed) in [(1_u64, 6, false), (2, 6, false), (3, 3, true), (4, 6, false)] {
+            let mut summary = test_summary(&n.to_string(), "zlib", "1", 1000);
+            summary.resources.memory_limit = Some(Bytes(gib << 30));
+            if is_killed {
+                (summary.outcome, summary.cause, summary.censored) =
+                    (Outcome::Failed, Some(Cause::Oom), true);
+            }
+            worker.learn(&summary);
+        }
+        let count =
+            |kind| worker.parts.metrics.lowerings_taken_back.get_or_create(&KindLabel::of(kind)).get();
+        assert_eq!([count("killed"), count("failed")], [1, 0]);
     }
 
     fn ending(worker: &Worker, stream: &StreamHandle) -> (EndRequest, Receiver<Result<u64, Refusal>>) {

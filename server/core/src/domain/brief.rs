@@ -5,8 +5,8 @@ mod observation;
 
 use std::sync::Arc;
 
-use marks::{BY_LOG, BY_PROCESSES, MEMORY_ASKED, NO_MEASUREMENT, NODES_FAULT, OWN_JOB, SCRAPED, flags_of};
-pub use marks::{CommitMark, JobMark};
+use marks::{BY_LOG, BY_PROCESSES, NO_MEASUREMENT, NODES_FAULT, OWN_JOB, PackedSizes, SCRAPED, flags_of};
+pub use marks::{CommitMark, JobMark, RefMark};
 pub use observation::RungObservation;
 use plimsoll_proto::measured::IncompleteNeed;
 
@@ -38,8 +38,8 @@ pub struct AttemptBrief {
     pub need_peak: Bytes,
     /// Mean of the need over time; 0 if it was not measured.
     pub need_mean: Bytes,
-    /// Memory that the attempt reserved; valid only with the flag [`MEMORY_ASKED`] (an `Option` would take eight bytes more).
-    memory: Bytes,
+    /// Memory that the attempt reserved, its limit, and the mark of its ref: eight bytes in all.
+    sizes: PackedSizes,
     /// Number of samples kept.
     pub samples: u32,
     /// Build jobs, 0 if not known.
@@ -50,7 +50,7 @@ pub struct AttemptBrief {
     pub outcome: Outcome,
     /// Why the attempt failed; `None` if it did not fail.
     pub cause: Option<Cause>,
-    /// [`MEMORY_ASKED`] and the other flags in one byte: a further field would take eight.
+    /// Flags in one byte: a further field would take eight.
     flags: u8,
     /// Whether the sender is untrusted. Such an attempt never lowers the sizes of others.
     pub untrusted: bool,
@@ -114,7 +114,17 @@ impl AttemptBrief {
 
     /// Memory that the attempt reserved ([`super::Resources::memory_size_asked`]).
     pub fn memory_asked(&self) -> Option<Bytes> {
-        (self.flags & MEMORY_ASKED != 0).then_some(self.memory)
+        self.sizes.asked()
+    }
+
+    /// Memory limit of the attempt, exact to 0.6 %; `None` if it had none, or no size at all.
+    pub fn memory_limit(&self) -> Option<Bytes> {
+        self.sizes.limit()
+    }
+
+    /// The mark of the attempt's ref, if its key names one.
+    pub fn ref_mark(&self) -> Option<RefMark> {
+        self.sizes.ref_mark()
     }
 
     /// How much of its reserved memory the attempt used and wasted, GiB x h; `None` if it reserved none or its need was not measured.
@@ -137,7 +147,7 @@ impl AttemptBrief {
             job: JobMark::of(&summary.key),
             commit: CommitMark::of(&summary.key),
             jobs: u16::try_from(summary.key.hints.build_jobs.unwrap_or(0)).unwrap_or(u16::MAX),
-            memory: summary.resources.memory_size_asked().unwrap_or_default(),
+            sizes: PackedSizes::of(summary),
             flags: flags_of(summary),
             untrusted: summary.opening.untrusted,
             attempt: summary.attempt.clone(),

@@ -41,7 +41,7 @@ mod weight;
 
 pub use attempt::PoolSlot;
 pub use attempt::{Attempt, AttemptId, OpeningRecord, PredictionSnapshot, Resources, SessionId, TicketId};
-pub use brief::{AttemptBrief, CommitMark, JobMark, RetryStatus, RungObservation};
+pub use brief::{AttemptBrief, CommitMark, JobMark, RefMark, RetryStatus, RungObservation};
 pub use correction::{CorrectionRule, VerdictCorrection};
 pub use evidence_line::{EvidenceLine, EvidenceSource};
 pub use field_violation::FieldViolation;

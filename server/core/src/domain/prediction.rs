@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plimsoll_proto::{measured::IncompleteNeed, reasons::SizeBound, wire_enum};
+use plimsoll_proto::{measured::IncompleteNeed, reasons::SizeBound, v1::TakenBackLowering, wire_enum};
 use serde::{Deserialize, Serialize};
 
 use super::{AttemptId, Bytes, Millis, NeedGroups};
@@ -42,6 +42,10 @@ pub struct Prediction {
     /// sufficient size is known. The bound is not stored, because it can be computed again.
     #[serde(skip)]
     pub lower_bound: Option<LowerBound>,
+    /// The lowering of this build's memory that failed, so that the sizes before it are a floor. It is not stored, because it can be
+    /// computed again.
+    #[serde(skip)]
+    pub taken_back: Option<TakenBackLowering>,
     /// Whether all attempts behind it are of the key's package: then attempts of other packages change it only through
     /// [`History::mean_held`](super::History::mean_held). It is not stored, because it can be computed again.
     #[serde(skip)]

@@ -16,6 +16,7 @@
 //! | `exact` | quantiles of CPU and time, exactly as measured |
 //! | `known` | how much rungs count in confidence, CPU and time, and confidence in each number except memory |
 //! | `decrease` | limits how far a size decreases, if the operator sets that |
+//! | `lowering` | takes back a lowering that failed: the size before is a floor for three months |
 //! | `words` | the reasons |
 //! | `groups` | whether the attempts are of several groups that need different sizes |
 //! | `raise` | raises sizes by untrusted attempts, within bounds |
@@ -36,6 +37,7 @@ mod incomplete;
 mod inputs;
 mod jobs;
 mod known;
+mod lowering;
 mod memory;
 mod next_size;
 mod odd;
@@ -50,6 +52,7 @@ mod words;
 
 pub use self::guess::is_guess;
 pub use self::jobs::median;
+pub use self::lowering::taken_back_by;
 use self::memory::FailureCost;
 pub(crate) use self::next_size::{MemoryEnd, NextSize};
 pub use self::plan::step_above;
@@ -68,6 +71,11 @@ const MAX_EXPLAINED_ATTEMPTS: usize = 200;
 /// Predicts the sizes that the next attempt of `key` should request.
 pub fn predict(history: &History, key: &Key, settings: &Settings) -> Prediction {
     work_out(history, key, settings).0
+}
+
+/// Like [`predict`], without the sizes before lowerings that are taken back: what the build is known to need.
+pub(crate) fn predict_need(history: &History, key: &Key, settings: &Settings) -> Prediction {
+    work_out_with(history, key, |key, trust_scope| work_out_from(history, key, settings, trust_scope)).0
 }
 
 /// Like [`predict`], and also finds groups that need different sizes, for output to people.
@@ -104,7 +112,9 @@ fn without_guess(prediction: Prediction, history: &History, key: &Key, settings:
         guess::replace_guesses(&mut known, &similar, key, settings);
         (known, similar)
     });
-    Prediction { need_groups: prediction.need_groups, ..known.0 }
+    let mut known = Prediction { need_groups: prediction.need_groups, ..known.0 };
+    lowering::hold(&mut known, history, key, settings);
+    known
 }
 
 /// The operator's defaults, as if no attempt were known.
@@ -118,18 +128,21 @@ pub fn defaults_raised_to_need(history: &History, key: &Key, settings: &Settings
     let defaults = defaults(key, settings);
     let known = predict(history, key, settings);
     if let Some(lower_bound) = known.lower_bound {
-        let Prediction { memory_request, memory_limit, reason, .. } = known;
+        let Prediction { memory_request, memory_limit, reason, taken_back, .. } = known;
         return Prediction {
             memory_request,
             memory_limit,
             reason,
+            taken_back,
             lower_bound: Some(lower_bound),
             ..defaults
         };
     }
     let (_, similar) = work_out_from(history, key, settings, TrustScope::Trusted);
     let least = memory::least_sizes(&similar, settings);
-    Prediction { memory_request: least.request, memory_limit: least.limit, ..defaults }
+    let mut raised = Prediction { memory_request: least.request, memory_limit: least.limit, ..defaults };
+    lowering::hold(&mut raised, history, key, settings);
+    raised
 }
 
 /// The memory request after a node evicted a build that `used` more than its request: `used` plus room for file pages, which the kubelet
@@ -221,7 +234,10 @@ fn price(history: &History, settings: &Settings, trust_scope: TrustScope) -> f64
 }
 
 fn work_out<'h>(history: &'h History, key: &Key, settings: &Settings) -> (Prediction, SimilarAttempts<'h>) {
-    work_out_with(history, key, |key, trust_scope| work_out_from(history, key, settings, trust_scope))
+    let (mut prediction, similar) =
+        work_out_with(history, key, |key, trust_scope| work_out_from(history, key, settings, trust_scope));
+    lowering::hold(&mut prediction, history, key, settings);
+    (prediction, similar)
 }
 
 /// Combines the prediction from trusted attempts with those from other attempts. `of` computes a prediction from the attempts of one scope.
@@ -326,6 +342,7 @@ fn work_out_from<'h>(
         wall_p95: wall.p95,
         need_groups: None,
         lower_bound,
+        taken_back: None,
         is_of_package: similar.knows_package(),
         placed: PoolAssignment::default(),
     };

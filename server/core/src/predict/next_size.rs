@@ -112,7 +112,12 @@ fn open_kills(similar: &SimilarAttempts<'_>, history: &History, key: &Key) -> Ve
 
 /// The size that was too small for this attempt, from its need, which is stored as a logarithm.
 fn stopped_at(used: &WeightedAttempt<'_>) -> Bytes {
-    let size = Bytes::from_f64(used.need.exp2()).0;
+    size_of_need(used.need)
+}
+
+/// A size from a need that is stored as a logarithm.
+pub(super) fn size_of_need(need: f64) -> Bytes {
+    let size = Bytes::from_f64(need.exp2()).0;
     let step = if size > 16 << 30 { LOG_STEP_LARGE } else { LOG_STEP };
     Bytes(size.saturating_add(step / 2) / step * step)
 }

@@ -6,6 +6,7 @@ mod decrease;
 mod drift;
 mod first;
 mod incomplete;
+mod lowering;
 mod odd;
 mod parts;
 mod trust;

@@ -16,7 +16,10 @@ mod tests;
 
 pub use risk::Risk;
 
-use plimsoll_proto::{measured, v1::NoProposal};
+use plimsoll_proto::{
+    measured,
+    v1::{NoProposal, TakenBackLowering},
+};
 
 use crate::{
     domain::{AttemptId, Bytes, Cores, Key, Millis, Prediction, Resources},
@@ -114,6 +117,7 @@ pub struct Draft {
     workload: Workload,
     proposed: Result<Sizes, NoProposal>,
     confidence: f64,
+    taken_back: Option<TakenBackLowering>,
     /// The least limit to propose: the highest need of a trusted attempt, or the next size above a size that was too small.
     least_limit: Bytes,
     asked: f64,
@@ -173,6 +177,8 @@ pub struct Recommendation {
     pub limit_risk: Option<Risk>,
     /// How many attempts would exceed the proposed request. Above its request, a build uses memory that its node may not have.
     pub request_risk: Option<Risk>,
+    /// A lowering of one of the package's builds that failed and is taken back: that with the largest size before it.
+    pub taken_back: Option<TakenBackLowering>,
 }
 
 /// Computes the proposal for a package. `predict` returns the predicted sizes of one of its builds.
@@ -183,6 +189,8 @@ pub fn propose(workload: Workload, predict: impl Fn(&Key) -> Prediction, terms: 
     };
     let confidence = |of: &Prediction| of.confidence_in(&of.memory_request);
     let confidence = predictions.iter().map(confidence).reduce(f64::min).unwrap_or(0.0);
+    let taken_back =
+        predictions.iter().filter_map(|of| of.taken_back).max_by_key(|lowering| lowering.from_bytes);
     let least_limit = least_limit(&workload.attempts);
     let proposed = match refusal(&workload.attempts) {
         Some(why) => Err(why),
@@ -200,7 +208,7 @@ pub fn propose(workload: Workload, predict: impl Fn(&Key) -> Prediction, terms: 
         saved += less;
         saved_money += less * attempt.price;
     }
-    Draft { workload, proposed, confidence, least_limit, asked, saved, saved_money }
+    Draft { workload, proposed, confidence, taken_back, least_limit, asked, saved, saved_money }
 }
 
 impl Draft {
@@ -227,11 +235,13 @@ impl Draft {
     /// Completes a proposal with today's sizes, which are those of the newest attempts.
     pub fn with_today(self, newest: &[Sizes]) -> Recommendation {
         let today = median(newest);
-        let Self { workload, proposed, confidence, least_limit, asked, saved, saved_money } = self;
+        let Self { workload, proposed, confidence, taken_back, least_limit, asked, saved, saved_money } =
+            self;
         let proposed = proposed.map(|sizes| Sizes {
             memory_limit: sizes.memory_limit.or_else(|| {
                 // today's limit stays, unless it is too low for the needs that are known
-                let least = least_limit.max(sizes.memory_request.unwrap_or_default());
+                let before = taken_back.map_or(Bytes(0), |lowering| Bytes(lowering.from_bytes));
+                let least = least_limit.max(before).max(sizes.memory_request.unwrap_or_default());
                 today.memory_limit.is_some_and(|limit| limit < least).then_some(least)
             }),
             ..sizes
@@ -246,6 +256,7 @@ impl Draft {
             saved_gib_hours: saved,
             saved_money,
             confidence,
+            taken_back,
             limit_risk: of_proposal.and_then(|sizes| judged(sizes.memory_limit.or(today.memory_limit))),
             request_risk: of_proposal.and_then(|sizes| judged(sizes.memory_request)),
             proposed,

@@ -155,6 +155,14 @@ fn largest_prediction_and_lowest_confidence_are_used() {
 }
 
 #[test]
+fn a_taken_back_lowering_is_named() {
+    let lowering = Some(TakenBackLowering { from_bytes: 6 * GIB, ..TakenBackLowering::default() });
+    let held = |_: &Key| Prediction { taken_back: lowering, ..predicted(6, 6, 0.6) };
+    let row = propose(workload((0..9).map(|_| hour(1)).collect()), held, &TERMS).with_today(&[today(3, 3)]);
+    assert_eq!((row.taken_back, row.proposed.unwrap().memory_limit), (lowering, Some(Bytes(6 * GIB))));
+}
+
+#[test]
 fn proposals_are_sorted_by_savings() {
     let named = |name: &str, attempts| Workload { package: name.into(), ..workload(attempts) };
     let of = |_: &Key| predicted(2, 4, 0.6);

@@ -6,7 +6,7 @@ use plimsoll_core::{
     domain::{self, Bytes, Cause, Prediction},
     predict,
 };
-use plimsoll_proto::figures;
+use plimsoll_proto::{figures, reasons::SizeBound};
 
 use super::{
     LimitRanges, PodJob, PodSize, Settings, SizeSource, SkipReason,
@@ -164,7 +164,9 @@ fn choose_size(
         (SizeSource::ByVerdict { had_unknown, .. }, Some(own)) => {
             larger_size(own, above_own((own, had_unknown), quantity), size, settings)
         }
-        (SizeSource::ByHistory, Some(own)) if is_too_little(own, prediction) => {
+        (SizeSource::ByHistory, Some(own))
+            if is_too_little(own, prediction) || is_taken_back(prediction, quantity) =>
+        {
             larger_size(own, (quantity.value, by_prediction), size, settings)
         }
         _ => return SizeChoice { chosen: there, unsure: true, was_short: false },
@@ -177,6 +179,12 @@ fn choose_size(
 fn is_too_little(own: u64, prediction: &Prediction) -> bool {
     // sizes are stored as logarithms, so a size may have become some bytes smaller
     prediction.lower_bound.is_some_and(|bound| own < bound.above.0.saturating_add(Bytes::MIB.0))
+}
+
+/// Whether the size is one that the build had before a lowering, at most cut by a bound of the operator's.
+fn is_taken_back(prediction: &Prediction, quantity: &domain::Quantity) -> bool {
+    let bound = &quantity.basis.bound;
+    prediction.taken_back.is_some() && (matches!(bound, SizeBound::TakenBack(_)) || bound.is_cut())
 }
 
 /// The larger of a size, within the operator's bounds, and the pod's own size.

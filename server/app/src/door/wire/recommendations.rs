@@ -86,6 +86,7 @@ fn recommendation(row: Recommendation) -> pb::Recommendation {
         confidence: row.confidence,
         limit_risk: row.limit_risk.map(risk),
         request_risk: row.request_risk.map(risk),
+        taken_back: row.taken_back,
     }
 }
 

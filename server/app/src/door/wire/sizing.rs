@@ -49,6 +49,7 @@ pub(super) fn prediction(prediction: &Prediction) -> pb::Prediction {
     pb::Prediction {
         need_groups,
         lower_bound,
+        taken_back: prediction.taken_back,
         memory_request_bytes: Some(quantity(&prediction.memory_request)),
         memory_limit_bytes: Some(quantity(&prediction.memory_limit)),
         cpu_request_millicores: Some(quantity(&prediction.cpu_request)),

@@ -5,9 +5,10 @@ use plimsoll_core::{
     domain::{Bytes, Cause, Millis, Outcome, RequestUsage, Summary},
     shadow::{self, ShadowComparison},
 };
+use plimsoll_proto::{lowering::taken_back, v1::TakenBackLowering};
 use prometheus_client::encoding::EncodeLabelSet;
 
-use super::Metrics;
+use super::{KindLabel, Metrics};
 
 /// Labels for how an attempt ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -127,6 +128,15 @@ impl Metrics {
             self.fleet_cause_changes.get_or_create(&CauseChangedLabels { from, cause }).inc();
         }
         self.packages.replace(before, now);
+    }
+
+    /// Logs and counts a lowering of memory that the end of this attempt took back.
+    pub(crate) fn lowering_taken_back(&self, summary: &Summary, found: &TakenBackLowering) {
+        let Summary { key, attempt, .. } = summary;
+        let kind = if found.killed_at_bytes.is_some() { "killed" } else { "failed" };
+        self.lowerings_taken_back.get_or_create(&KindLabel::of(kind)).inc();
+        let evidence = taken_back(found);
+        tracing::warn!(%attempt, project = key.project, package = key.package, evidence, "took a lowering of memory back");
     }
 
     /// Compares the prediction for an attempt with its measurements.

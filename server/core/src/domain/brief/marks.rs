@@ -1,10 +1,10 @@
-//! What a brief keeps of an attempt in a few bytes: marks of its job and commit, and flags.
+//! What a brief keeps of an attempt in a few bytes: marks of its job, commit and ref, its memory sizes, and flags.
 
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::{NonZeroU8, NonZeroU32, NonZeroU64};
 
-use plimsoll_proto::measured::IncompleteNeed;
+use plimsoll_proto::measured::{IncompleteNeed, is_valid_memory};
 
-use crate::domain::{Fnv, Key, Summary};
+use crate::domain::{Bytes, Fnv, Key, Summary};
 
 /// Hash of a job's pipeline and name: the two texts would take as much memory as the rest of the attempt. Collisions made on purpose gain
 /// nothing: a caller that can choose labels for one can also use the other job's labels.
@@ -32,8 +32,82 @@ impl CommitMark {
     }
 }
 
-/// Flag: the attempt's memory request or limit is known.
-pub(super) const MEMORY_ASKED: u8 = 1;
+/// Hash of the ref that was built, from 1 to 255: enough to see that two attempts are not of one ref. Of 255 pairs of different refs one
+/// seems to be the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefMark(NonZeroU8);
+
+impl RefMark {
+    const COUNT: u64 = 255;
+
+    /// The mark of the ref that a key names; `None` if it names none.
+    fn of(key: &Key) -> Option<Self> {
+        let hash = Fnv::default().with_part(&key.git_ref).value();
+        let mark = u8::try_from((hash ^ (hash >> 32)) % Self::COUNT + 1).unwrap_or(1);
+        NonZeroU8::new(mark).filter(|_| !key.git_ref.is_empty()).map(Self)
+    }
+}
+
+/// Memory that an attempt reserved (46 bits, at most 64 TiB), its limit as a multiple of that (10 bits, 0 for none), and the mark of its ref
+/// (8 bits, 0 for none).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PackedSizes(u64);
+
+const ASKED_BITS: u32 = 46;
+const LIMIT_BITS: u32 = 10;
+/// Steps of the limit in each doubling.
+const LIMIT_STEPS: f64 = 64.0;
+/// Code of a limit that equals the request. The codes reach from a quarter of the request to 15,900 times the request.
+const EQUAL_LIMIT: f64 = 129.0;
+/// A limit is read back as the roundest size within this share, half a step.
+const LIMIT_SHARE: f64 = 0.0055;
+
+impl PackedSizes {
+    pub(super) fn of(summary: &Summary) -> Self {
+        let asked =
+            summary.resources.memory_size_asked().unwrap_or_default().min(Bytes((1 << ASKED_BITS) - 1));
+        let limit = summary.resources.memory_limit.filter(|limit| is_valid_memory(limit.0) && asked.0 > 0);
+        let limit = limit.map_or(0, |limit| limit_code(asked, limit));
+        let mark = RefMark::of(&summary.key).map_or(0, |mark| u64::from(mark.0.get()));
+        Self(asked.0 | limit << ASKED_BITS | mark << (ASKED_BITS + LIMIT_BITS))
+    }
+
+    pub(super) fn asked(self) -> Option<Bytes> {
+        Some(Bytes(self.0 & ((1 << ASKED_BITS) - 1))).filter(|asked| asked.0 > 0)
+    }
+
+    pub(super) fn limit(self) -> Option<Bytes> {
+        let code =
+            u32::try_from(self.0 >> ASKED_BITS & ((1 << LIMIT_BITS) - 1)).ok().filter(|code| *code > 0)?;
+        let asked = self.asked()?;
+        let doublings = (f64::from(code) - EQUAL_LIMIT) / LIMIT_STEPS;
+        Some(if doublings == 0.0 { asked } else { roundest(asked.as_f64() * doublings.exp2()) })
+    }
+
+    pub(super) fn ref_mark(self) -> Option<RefMark> {
+        let mark = u8::try_from(self.0 >> (ASKED_BITS + LIMIT_BITS)).ok()?;
+        NonZeroU8::new(mark).map(RefMark)
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped to the codes that there are"
+)]
+fn limit_code(asked: Bytes, limit: Bytes) -> u64 {
+    let doublings = (limit.as_f64() / asked.as_f64()).log2();
+    (doublings * LIMIT_STEPS + EQUAL_LIMIT).round().clamp(1.0, 1023.0) as u64
+}
+
+/// The multiple of the largest power of two that is within [`LIMIT_SHARE`] of `size`.
+fn roundest(size: f64) -> Bytes {
+    let steps = (0..ASKED_BITS).rev().map(|bit| Bytes(1 << bit).as_f64());
+    let near =
+        steps.map(|step| (size / step).round() * step).find(|near| (near - size).abs() <= size * LIMIT_SHARE);
+    Bytes::from_f64(near.unwrap_or(size))
+}
+
 /// Flag: the cause follows from a line of the log alone.
 pub(super) const BY_LOG: u8 = 2;
 /// Flag: the attempt was opened with its own job's token.
@@ -55,11 +129,48 @@ pub(super) fn flags_of(summary: &Summary) -> u8 {
         Some(IncompleteNeed::Processes) => BY_PROCESSES,
     };
     let flags = [
-        (summary.resources.memory_size_asked().is_some(), MEMORY_ASKED),
         (summary.is_cause_unmeasured(), BY_LOG),
         (summary.opening.proven, OWN_JOB),
         (summary.is_nodes_fault(), NODES_FAULT),
         (summary.is_not_a_measurement(), NO_MEASUREMENT),
     ];
     flags.into_iter().filter(|(is_set, _)| *is_set).fold(source, |all, (_, flag)| all | flag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::test_summary;
+
+    #[test]
+    fn sizes_and_refs_survive_packing() {
+        let packed = |request: Option<u64>, limit: Option<u64>, git_ref: &str| {
+            let mut summary = test_summary("a", "zlib", "1", 10);
+            (summary.resources.memory_request, summary.resources.memory_limit) =
+                (request.map(Bytes), limit.map(Bytes));
+            git_ref.clone_into(&mut summary.key.git_ref);
+            PackedSizes::of(&summary)
+        };
+        let sizes =
+            |request, limit| [packed(request, limit, "main").asked(), packed(request, limit, "").limit()];
+        for (asked, percent) in [(2_u64 << 20, 60), (700 << 20, 103), (12_345 << 20, 150), (65 << 30, 11_900)]
+        {
+            let limit = asked / 100 * percent;
+            let [read, back] = sizes(Some(asked), Some(limit)).map(|size| size.unwrap_or_default().0);
+            assert!(read == asked && back.abs_diff(limit) * 90 <= limit, "{limit} came back as {back}");
+        }
+        let gib = |gib: u64| Some(gib << 30);
+        for (request, limit, read) in [
+            (gib(2), gib(6), [gib(2), gib(6)]),
+            (Some(12_345_678), Some(12_345_678), [Some(12_345_678); 2]),
+            (None, gib(3), [gib(3), gib(3)]),
+            (gib(3), None, [gib(3), None]),
+            (gib(3), Some(u64::MAX), [gib(3), None]),
+            (None, None, [None, None]),
+        ] {
+            assert_eq!(sizes(request, limit), read.map(|size| size.map(Bytes)));
+        }
+        let marks = ["", "main", "main", "develop"].map(|git_ref| packed(None, None, git_ref).ref_mark());
+        assert!(marks[0].is_none() && marks[1] == marks[2] && marks[1] != marks[3], "{marks:?}");
+    }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use plimsoll_core::domain::{Outcome, Summary, test_summary};
+use plimsoll_proto::{reasons::SizeBound, v1::TakenBackLowering};
 
 use super::*;
 
@@ -146,4 +147,25 @@ fn memory_that_always_got_killed_is_not_repeated() {
     assert_eq!(sizes("2Gi", &known, &none).0, both("2Gi", "2Gi"));
     let capped = predict::Settings { memory_cap: Some(Bytes(5 << 29)), ..usual };
     assert_eq!(sizes("2Gi", &after_kills(2048, 0, &capped), &on()).0, both("2560Mi", "2560Mi"));
+}
+
+#[test]
+fn a_lowering_taken_back_raises_unsure_pods() {
+    let taken_back = Some(TakenBackLowering::default());
+    let guessed = Prediction { taken_back, ..sizes((6144, 6144), (1500, 3000), 0.05) };
+    let mut held = guessed.clone();
+    for size in [&mut held.memory_request, &mut held.memory_limit] {
+        size.basis.bound = SizeBound::TakenBack("6 GiB".to_owned());
+    }
+    let memory = |own: &str, prediction: &Prediction| {
+        let mut value = pod();
+        value["spec"]["containers"][0]["resources"] =
+            json!({ "requests": { "memory": own }, "limits": { "memory": own } });
+        let (after, _) = patched(&value, prediction, &on());
+        ["requests", "limits"].map(|kind| resources(&after)[kind]["memory"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(memory("3Gi", &held), ["6144Mi", "6144Mi"]);
+    assert_eq!(memory("8Gi", &held), ["8Gi", "8Gi"], "more than before the lowering");
+    assert_eq!(memory("3Gi", &guessed), ["3Gi", "3Gi"], "an unsure size above it is not applied");
+    assert_eq!(memory("3Gi", &Prediction { taken_back: None, ..held }), ["3Gi", "3Gi"]);
 }

@@ -10,7 +10,7 @@ use crate::{
     domain::{
         Action, Bytes, Evidence, KNOWN_CONFIDENCE, Millis, Outcome, Prediction, Quantity, Rung, Summary,
     },
-    predict::{MemoryEnd, NextSize, Settings, next_size, predict},
+    predict::{MemoryEnd, NextSize, Settings, next_size, predict_need},
 };
 
 /// A size within this share of the cap counts as at the cap, because so small a step does not help.
@@ -31,7 +31,8 @@ impl RemedyCase<'_> {
 
     fn capped_limit(&self, memory_cap: Option<Bytes>) -> Quantity {
         let settings = Settings { memory_cap, ..self.known.settings.clone() };
-        predict(self.known.history, self.key(), &settings).memory_limit
+        // a size that it had before a lowering says nothing of what it needs
+        predict_need(self.known.history, self.key(), &settings).memory_limit
     }
 
     /// Whether an untrusted attempt of the package succeeded. Then the package is known, although no trusted attempt determines its size.

@@ -36,7 +36,13 @@ pub(super) fn unchanged(
     settings: &Settings,
 ) -> Prediction {
     // the lower bound may come from kills of other attempts; these sizes are only those of this attempt
-    let mut next = Prediction { lower_bound: None, unsure_because: String::new(), ..predicted.clone() };
+    let mut next = Prediction {
+        lower_bound: None,
+        taken_back: None,
+        unsure_because: String::new(),
+        is_of_package: false,
+        ..predicted.clone()
+    };
     let Some(had) = measured.map(|summary| summary.resources) else { return next };
     let sizes = sizes_had(&had);
     let kept = if sizes.is_above_limit { SizeBound::LastLimit } else { SizeBound::LastAttempt };
