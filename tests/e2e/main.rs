@@ -34,6 +34,7 @@ mod floods;
 mod foreign_facts;
 mod forged;
 mod gantry;
+mod github_action;
 mod gitlab;
 mod gitlab_include;
 mod golden;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`delivery`] | keeps samples, in memory and on disk, until the server has them on its disk |
 //! | [`questions`] | sends requests to the server, once each, with a time limit |
-//! | [`channel`], [`trust`], [`token`] | the connection: address, TLS, certificates, the agent's credentials |
+//! | [`channel`], [`trust`], [`token`], [`id_token`] | the connection: address, TLS, certificates, the agent's credentials |
 //! | `servers` | finds the one that serves among several servers |
 //! | [`connection_check`] | checks a server and the spool directory, for `plimsoll doctor` |
 //! | `tls`, `reasons` | texts that say why a connection or a request failed, and what to change |
@@ -18,6 +18,7 @@ pub mod connection_check;
 pub mod delivery;
 mod files;
 pub mod fuzz;
+pub mod id_token;
 pub mod questions;
 mod reasons;
 mod servers;

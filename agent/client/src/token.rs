@@ -10,7 +10,10 @@ use tonic::{
     metadata::{Ascii, MetadataValue},
 };
 
-use crate::files::{read_regular, run_with_timeout};
+use crate::{
+    files::{read_regular, run_with_timeout},
+    id_token::IdTokenSource,
+};
 
 /// Most bytes of a token, the same limit as on the server.
 const TOKEN_BYTES: u64 = 16 * 1024;
@@ -22,6 +25,8 @@ pub enum Token {
     Text(String),
     /// A file with the token. It is read for each request, because another program renews it.
     File(PathBuf),
+    /// Where the CI job gets its token, a new one for each connection.
+    Issued(IdTokenSource),
 }
 
 impl fmt::Debug for Token {
@@ -29,16 +34,25 @@ impl fmt::Debug for Token {
         match self {
             Self::Text(_) => f.write_str("Token"),
             Self::File(path) => write!(f, "Token in {}", path.display()),
+            Self::Issued(source) => source.fmt(f),
         }
     }
 }
 
 impl Token {
-    async fn authorization_header(&self) -> Result<MetadataValue<Ascii>, String> {
+    /// `None` if the CI system gives the job no token.
+    async fn authorization_header(&self) -> Result<Option<MetadataValue<Ascii>>, String> {
         let text = match self {
             Self::Text(text) => text.clone(),
             Self::File(path) => {
                 read(path).await.map_err(|error| format!("token: cannot read {}: {error}", path.display()))?
+            }
+            Self::Issued(source) => {
+                let given = source.token().await;
+                match given.map_err(|error| format!("token: the CI system gives none: {error}"))? {
+                    Some(token) => token,
+                    None => return Ok(None),
+                }
             }
         };
         let token = text.trim();
@@ -52,7 +66,7 @@ impl Token {
         let mut header: MetadataValue<Ascii> =
             format!("Bearer {token}").parse().map_err(|_never| strange())?;
         header.set_sensitive(true);
-        Ok(header)
+        Ok(Some(header))
     }
 }
 
@@ -66,8 +80,10 @@ async fn read(path: &Path) -> io::Result<String> {
 /// Errors: the token cannot be read, or is invalid; the error is text for people.
 pub async fn with_token<T>(token: Option<&Token>, message: T) -> Result<Request<T>, String> {
     let mut request = Request::new(message);
-    if let Some(token) = token {
-        request.metadata_mut().insert("authorization", token.authorization_header().await?);
+    if let Some(token) = token
+        && let Some(header) = token.authorization_header().await?
+    {
+        request.metadata_mut().insert("authorization", header);
     }
     Ok(request)
 }

@@ -29,14 +29,19 @@ fn before_script() -> String {
 }
 
 /// A server that hands out the agent, and a place where jobs run.
-struct Fleet {
-    dir: TempDir,
-    server: Server,
+pub(crate) struct Fleet {
+    pub(crate) dir: TempDir,
+    pub(crate) server: Server,
 }
 
 impl Fleet {
     /// `None` where nothing can fetch a file.
-    fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
+        Self::start_with(&[])
+    }
+
+    /// With further options of the server.
+    pub(crate) fn start_with(options: &[&str]) -> Option<Self> {
         if found("curl").or_else(|| found("wget")).is_none() {
             eprintln!("skipped: there is neither curl nor wget here");
             return None;
@@ -47,7 +52,7 @@ impl Fleet {
         std::fs::create_dir(&agents).unwrap();
         let name = format!("plimsoll-{}", platform());
         std::os::unix::fs::symlink(&programs.agent, agents.join(name)).unwrap();
-        let options = ["--agent-dir", agents.to_str().unwrap()];
+        let options = [&["--agent-dir", agents.to_str().unwrap()], options].concat();
         let server = Server::start_with(programs, &dir.path().join("data"), &options).unwrap();
         Some(Self { dir, server })
     }
@@ -102,12 +107,12 @@ fn platform() -> &'static str {
     if cfg!(target_arch = "aarch64") { "linux-arm64" } else { "linux-amd64" }
 }
 
-fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     String::from_utf8_lossy(&[output.stdout.as_slice(), &output.stderr].concat()).into_owned()
 }
 
 /// Where a program is, if it is here.
-fn found(program: &str) -> Option<String> {
+pub(crate) fn found(program: &str) -> Option<String> {
     let output = Command::new("sh").args(["-c", &format!("command -v {program}")]).output().unwrap();
     output.status.success().then(|| String::from_utf8(output.stdout).unwrap().trim().to_owned())
 }

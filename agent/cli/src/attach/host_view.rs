@@ -34,6 +34,8 @@ pub(super) struct HostView {
     pub(super) own_container: Option<ContainerName>,
     /// Whether the build may be measured by a cgroup that the agent itself is in.
     pub(super) accepts_own_group: bool,
+    /// Whether the build is the job of a runner, which runs in the same cgroup.
+    pub(super) is_of_runner: bool,
     /// Container ids in the agent's own mount table: that of its container, and that of its pod's pause
     /// container (containerd and CRI-O mount files of it into all containers of the pod).
     pub(super) related_ids: Vec<String>,
@@ -55,6 +57,7 @@ impl HostView {
             memberships: text("/proc/self/cgroup"),
             own_container: ContainerName::parse(&mountinfo),
             accepts_own_group: false,
+            is_of_runner: false,
             boot_clock: clock::since_boot,
             related_ids: roots
                 .flat_map(|root| root.split('/').filter_map(container_id))

@@ -1,7 +1,7 @@
 //! Chooses how to measure a build that was found: through its cgroup if the agent can read it and it contains
 //! only the build, else through its processes. For each way that does not work the reason is kept.
 
-use std::{path::Path, time::Duration};
+use std::{iter::successors, path::Path, time::Duration};
 
 use plimsoll_measure::{
     cgroup::{
@@ -28,6 +28,8 @@ struct CgroupView {
     mount_words: String,
 }
 
+/// Most ancestors of a runner that are looked at.
+const MOST_ANCESTORS: usize = 64;
 /// Time in which a container is set up. During that time its cgroup may not be visible yet.
 const SETUP_TIME: Duration = Duration::from_secs(2);
 
@@ -115,7 +117,8 @@ fn follow_process(site: &HostView, main: Process, part: FollowedPart<'_>) -> Res
         });
         match opened {
             Ok(meter) => {
-                let since_birth = container.is_some() || is_first_of_group(site, &groups, &main);
+                let is_first = container.is_some() || is_first_of_group(site, &groups, &main);
+                let since_birth = is_first && !site.is_of_runner;
                 let way =
                     format!("{} through its cgroup {}", build_words(&main, container), group_words(&groups));
                 return Ok(FoundBuild {
@@ -142,7 +145,7 @@ fn follow_process(site: &HostView, main: Process, part: FollowedPart<'_>) -> Res
                 meter,
                 groups: None,
                 main: Some(main),
-                since_birth: true,
+                since_birth: !site.is_of_runner,
                 earlier: None,
                 how_followed: way,
                 failed_ways: worse,
@@ -178,14 +181,18 @@ fn open_meter(site: &HostView, groups: &Cgroups, main: Option<&Process>) -> Resu
     if groups.memory.is_root() {
         return Err(format!("{folder} is the whole machine"));
     }
-    if HostView::is_in(&groups.memory) {
+    if HostView::is_in(&groups.memory) && !site.is_of_runner {
         measures_build_alone(site, &groups.memory).map_err(|why| format!("{folder} holds {why}"))?;
     }
     let tree = main.and_then(|main| ProcessTree::with_root(site.proc.clone(), main.pid).ok());
     let meter = Meter::follow(&site.kernel, Some(groups), tree).map_err(|error| error.to_string())?;
     // a meter that has only the process tree means that the group does not count memory
     let accounted = meter.filter(|meter| meter.source() != Source::ProcessTree);
-    accounted.ok_or_else(|| format!("{folder} accounts no memory"))
+    let meter = accounted.ok_or_else(|| format!("{folder} accounts no memory"))?;
+    if site.is_of_runner && meter.limits().memory.is_none() {
+        return Err(format!("{folder} has no memory limit, and what runs besides the job may be in it"));
+    }
+    Ok(meter)
 }
 
 /// The meter, which also watches the group of the process `main` for processes that do not descend from it. The error is that the
@@ -199,11 +206,21 @@ fn without_others(
     if !site.shows_own_namespace() {
         return Ok(meter);
     }
-    let Ok(tree) = ProcessTree::with_root(site.proc.clone(), main.pid) else { return Ok(meter) };
+    let top = if site.is_of_runner { topmost(site, groups, main) } else { main.pid };
+    let Ok(tree) = ProcessTree::with_root(site.proc.clone(), top) else { return Ok(meter) };
     meter.watch_for_others(groups, tree);
     let has_others = meter.read().is_some()
         && meter.unmeasured().is_some_and(|(what, _text)| what == PartlyMeasured::SharedCgroup);
     if has_others { Err(format!("{} holds other processes", group_words(groups))) } else { Ok(meter) }
+}
+
+/// The process of the group from which `main` descends: what keeps a runner running.
+fn topmost(site: &HostView, groups: &Cgroups, main: &Process) -> i32 {
+    let members = members(&groups.memory.dir);
+    let parent = |process: &Process| Process::read(&site.proc, process.parent);
+    let in_group = |process: &Process| process.pid > 0 && members.contains(&process.pid);
+    let chain = successors(Some(main.clone()), |process| parent(process).filter(in_group));
+    chain.take(MOST_ANCESTORS).last().map_or(main.pid, |process| process.pid)
 }
 
 /// Whether the agent's own group may be measured: the caller allows it, and the build has only just begun

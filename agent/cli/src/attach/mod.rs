@@ -67,23 +67,35 @@ pub struct Settings {
     pub until_exit: bool,
     /// Whether the build may be measured by a cgroup that the agent itself is in.
     pub own_cgroup: bool,
+    /// Whether the process is a CI runner's, and the build is the job that it runs from now on.
+    pub runner: bool,
     /// The build has ended when this file exists; its first line is the exit status.
     pub exit_file: Option<PathBuf>,
     /// Which attempt the build is, and where its samples are sent.
     pub attempt: attempt::Settings,
 }
 
+/// Lets no other program of this user read the agent's memory and environment, where its token may be. A job's steps are such programs.
+fn hide_from_job() {
+    if let Err(error) = nix::sys::prctl::set_dumpable(false) {
+        tracing::debug!(%error, "the steps of the job can read the agent's memory");
+    }
+}
+
 /// Finds the build, follows it to its end, and returns the exit status for this process.
 ///
 /// Must be called within a tokio runtime with I/O and time.
 pub async fn attach(settings: Settings) -> u8 {
+    if settings.runner {
+        hide_from_job();
+    }
     attach_on(&Kernel::running(), settings).await
 }
 
 async fn attach_on(kernel: &Kernel, settings: Settings) -> u8 {
     let mut stop = StopSignals::listen();
     let site = HostView::new(kernel, settings.host_proc.as_deref(), settings.host_cgroup.as_deref());
-    let site = HostView { accepts_own_group: settings.own_cgroup, ..site };
+    let site = HostView { accepts_own_group: settings.own_cgroup, is_of_runner: settings.runner, ..site };
     let found = tokio::select! {
         found = find::wait_for(&site, &settings.target, settings.wait) => found,
         signal = stop.next() => Err(AttachRefusal::nothing_to_measure(format!("{signal} came before the build did"))),
@@ -121,7 +133,9 @@ impl<'a> FollowedBuild<'a> {
         for more in worse.drain(1.min(worse.len())..) {
             tracing::debug!(more, "why there is no better way");
         }
-        let age = main.as_ref().map(|main| main.age((site.boot_clock)())).unwrap_or_default();
+        let main_age = main.as_ref().map(|main| main.age((site.boot_clock)())).unwrap_or_default();
+        // a runner may run for days before its job
+        let age = if settings.runner { Duration::ZERO } else { main_age };
         let now = Instant::now();
         // if the start cannot be moved back by the age, the age is 0, so that both clocks agree
         let (start, age) = now.checked_sub(age).map_or((now, Duration::ZERO), |start| (start, age));

@@ -56,6 +56,10 @@ pub(super) struct AttachArgs {
     /// the agent first. The agent's few MiB count too.
     #[arg(long)]
     own_cgroup: bool,
+    /// With --pid: the process is the runner of a CI job, and the job is what it starts from now on. A cgroup with a memory limit is
+    /// measured whole, with the runner and the agent; without a limit, the processes are.
+    #[arg(long, requires = "pid", conflicts_with = "own_cgroup")]
+    runner: bool,
     /// The build has ended when this regular file appears. Its first line is the exit status (0 to 255): `echo $? > FILE.new && mv FILE.new FILE`.
     #[arg(long, value_name = "FILE")]
     exit_file: Option<PathBuf>,
@@ -81,11 +85,14 @@ impl AttachArgs {
         }
         let target = self.target()?;
         let command = match &target {
+            // a runner's own command names no build
+            Target::Process(_runner) if self.runner => Vec::new(),
             Target::Process(pid) => command_line(self.host_proc.as_deref(), *pid),
             _others => Vec::new(),
         };
         // the source is where the build works, not where the agent was started
         let directory = match &target {
+            Target::Process(_runner) if self.runner => job.directory.clone(),
             Target::Process(pid) if self.host_proc.is_none() => {
                 std::fs::read_link(format!("/proc/{pid}/cwd")).ok()
             }
@@ -100,6 +107,7 @@ impl AttachArgs {
             wait: self.wait,
             until_exit: self.until_exit,
             own_cgroup: self.own_cgroup,
+            runner: self.runner,
             exit_file: self.exit_file,
         })
     }
@@ -165,6 +173,8 @@ mod tests {
             (vec!["--container-name", "a b"], "expected 1 to 253"),
             (vec!["--pod-uid", "../x"], "expected 1 to 253"),
             (vec!["--pid", "1", "--until-exit"], "--cgroup"),
+            (vec!["--cgroup", "x", "--runner"], "--pid"),
+            (vec!["--pid", "1", "--runner", "--own-cgroup"], "--own-cgroup"),
             (vec!["--pid", "1", "--wait", "soon"], "--wait"),
         ] {
             let error = settings(&line).unwrap_err();

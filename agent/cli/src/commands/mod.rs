@@ -145,7 +145,11 @@ impl TrustArgs {
         // a variable that is set to an empty text counts as not set
         let file = |path: &Option<OsString>| path.clone().filter(|path| !path.is_empty()).map(PathBuf::from);
         let token = file(&self.token_file).map(Token::File).or_else(|| key::token().map(Token::Text));
-        Trust { ca: file(&self.ca), certificate: file(&self.client_cert), key: file(&self.client_key), token }
+        let certificate = file(&self.client_cert);
+        // a certificate proves enough
+        let issued = || key::id_tokens().filter(|_source| certificate.is_none()).map(Token::Issued);
+        let token = token.or_else(issued);
+        Trust { ca: file(&self.ca), certificate, key: file(&self.client_key), token }
     }
 }
 

@@ -22,6 +22,7 @@ use std::{path::PathBuf, time::Duration};
 use plimsoll_base::ci::CiSystem;
 use plimsoll_client::delivery;
 use plimsoll_measure::clock;
+use plimsoll_proto::shown::clean;
 use plimsoll_proto::v1::{Cause, Exit, OomOrigin, Outcome, Phase, Resources, Source, Summary, Totals};
 
 pub(crate) use advice::{Advice, AdviceRequest, ask};
@@ -189,13 +190,16 @@ pub(crate) fn render(facts: &BuildFacts, settings: &Settings) -> Option<String> 
             // the verdict is the most important part, so it is outside of the fold
             let verdict = system.plain(&text::verdict_lines(facts));
             let verdict = if verdict.is_empty() { verdict } else { format!("\n{}", verdict.trim_end()) };
+            let marked = facts.advice.verdict.as_ref().and_then(text::annotated);
+            let marked = marked.and_then(|text| system.annotation(&clean(&text)));
+            let marked = marked.map(|line| format!("\n{line}")).unwrap_or_default();
             // the sections of one log must have different names
             let section = match facts.number {
                 0 | 1 => "plimsoll".to_owned(),
                 number => format!("plimsoll_{number}"),
             };
             let (start, end) = fold(clock::unix_ms() / 1000, &section, &head);
-            Some(format!("{start}\n{body}{end}{verdict}"))
+            Some(format!("{start}\n{body}{end}{verdict}{marked}"))
         }
     }
 }

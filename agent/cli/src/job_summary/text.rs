@@ -6,7 +6,7 @@ use plimsoll_proto::{
     measured,
     reasons::{SizeBound, SizeKind},
     shown::clean,
-    v1::{Prediction, Summary},
+    v1::{Prediction, Summary, Verdict},
     verdict,
 };
 
@@ -81,6 +81,16 @@ pub(super) fn verdict_lines(facts: &BuildFacts) -> String {
     let rows = facts.advice.verdict.iter().flat_map(verdict::rows);
     page.block("verdict", rows.map(cleaned_row));
     page.0
+}
+
+/// What a page of the CI system shows of a failure: the line of the log that says why, else the cause; `None` if neither is known.
+pub(super) fn annotated(verdict: &Verdict) -> Option<String> {
+    let line = verdict.outlook.as_ref().map(|outlook| outlook.failure_line.clone()).unwrap_or_default();
+    if line.is_empty() && verdict::is_cause_unknown(verdict) {
+        return None;
+    }
+    let answer = || Some(verdict::rows(verdict).into_iter().next()?.1);
+    if line.is_empty() { answer() } else { Some(line) }
 }
 
 /// Lines with sizes for the next run; each ends with a line feed.

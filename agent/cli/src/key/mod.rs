@@ -41,6 +41,7 @@ use plimsoll_base::{
     ci::{self, CiSystem, GITLAB, Recognized, Sources},
     quantity,
 };
+use plimsoll_client::id_token::IdTokenSource;
 use plimsoll_proto::{
     job::{Job, build_jobs, clean_and_cut},
     limits,
@@ -65,6 +66,19 @@ const EVENT_BYTES: u64 = 4 << 20;
 
 /// Variable with the token of the agent and of requests. It is not passed on to builds.
 pub(crate) const TOKEN_VARIABLE: &str = "PLIMSOLL_TOKEN";
+
+/// Variable with the audience of the ID tokens that a job of GitHub Actions asks for. Without it none is asked for: a job may have the
+/// right to ID tokens for another purpose.
+const AUDIENCE_VARIABLE: &str = "PLIMSOLL_TOKEN_AUDIENCE";
+
+/// Where a job of GitHub Actions or Forgejo Actions gets ID tokens; `None` if it may not have any, or is not to ask.
+pub(crate) fn id_tokens() -> Option<IdTokenSource> {
+    #[expect(clippy::disallowed_methods, reason = "the module that reads the environment")]
+    let get = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+    let audience = get(AUDIENCE_VARIABLE)?;
+    let (url, bearer) = get("ACTIONS_ID_TOKEN_REQUEST_URL").zip(get("ACTIONS_ID_TOKEN_REQUEST_TOKEN"))?;
+    Some(IdTokenSource::new(&url, &bearer, &audience))
+}
 
 /// The token in the environment, if there is one. An invalid one must not keep a build from running: it is reported, and ignored.
 pub(crate) fn token() -> Option<String> {

@@ -34,6 +34,7 @@ impl SpoolDestination {
         let identity = match (&trust.token, &trust.certificate) {
             (Some(Token::Text(token)), _) => format!("token {}", token.trim()),
             (Some(Token::File(path)), _) => format!("token in {}", path.display()),
+            (Some(Token::Issued(source)), _) => format!("token from {}", source.address()),
             (None, Some(path)) => format!("certificate in {}", path.display()),
             (None, None) => String::new(),
         };

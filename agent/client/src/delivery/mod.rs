@@ -43,6 +43,7 @@ pub(crate) use spool::{Spool, own_dir};
 
 use crate::{
     servers::{Network, Servers, TCP},
+    token::Token,
     trust::Trust,
 };
 
@@ -92,6 +93,8 @@ struct ActiveDelivery {
     no_spool: Option<String>,
     uplink: AbortOnDropHandle<DeliveryOutcome>,
     orphans: AbortOnDropHandle<()>,
+    /// Whether a later run has this identity, too, and can deliver what is left. An ID token is of this job alone.
+    can_keep: bool,
 }
 
 impl Delivery {
@@ -118,10 +121,11 @@ impl Delivery {
         let shared = Arc::new(SharedBacklog::new(Backlog::new(hello, spool.ok())));
         let tracker = TaskTracker::new();
         let (server, trust) = (server.to_owned(), settings.trust.clone());
+        let can_keep = !matches!(trust.token, Some(Token::Issued(_)));
         let uplink = tracker.spawn(own(server, trust, network, Arc::clone(&shared)));
         let orphans = tracker.spawn(deliver_orphans(spool_dir, destination, Arc::clone(&shared)));
         let (uplink, orphans) = (AbortOnDropHandle::new(uplink), AbortOnDropHandle::new(orphans));
-        Self { sending: Some(ActiveDelivery { shared, no_spool, uplink, orphans }) }
+        Self { sending: Some(ActiveDelivery { shared, no_spool, uplink, orphans, can_keep }) }
     }
 
     /// Numbers the next sample, keeps it, and sends it in the background.
@@ -143,7 +147,7 @@ impl Delivery {
 
 impl ActiveDelivery {
     async fn finish(self, finish: Finish, patience: Duration) -> DeliveryReport {
-        let Self { shared, no_spool, mut uplink, orphans } = self;
+        let Self { shared, no_spool, mut uplink, orphans, can_keep } = self;
         let now = Instant::now();
         let deadline = now.checked_add(patience).unwrap_or(now);
         shared.with(|backlog| backlog.close(finish));
@@ -158,6 +162,9 @@ impl ActiveDelivery {
                 })),
             };
         uplink.abort();
+        if ending != DeliveryOutcome::Delivered && !can_keep {
+            shared.with(Backlog::discard_file);
+        }
         if ending == DeliveryOutcome::Delivered {
             let rest = deadline.saturating_duration_since(Instant::now()).min(ORPHAN_PATIENCE);
             drop(timeout(rest, orphans).await);

@@ -10,7 +10,7 @@ use plimsoll_support::collector::{CollectorEvent, CollectorFaults, FakeCollector
 use tempfile::TempDir;
 use tonic::Code;
 
-use crate::token::Token;
+use crate::{id_token::IdTokenSource, token::Token};
 
 use super::{
     Delivery, DeliveryReport, Settings, Trust,
@@ -234,6 +234,19 @@ async fn a_duplicate_run_continues_under_its_new_id() {
     assert_eq!((report.delivered, report.runs_as.as_deref()), (true, Some("h:7.2")));
     assert_eq!((fake.attempt("h:7").samples.len(), fake.attempt("h:7.2").samples.len()), (1, 3));
     assert!(files(&second, "spool").is_empty() && files(&second, "refused").is_empty());
+}
+
+#[tokio::test]
+async fn nothing_is_kept_for_an_ended_job() {
+    let dir = TempDir::new().unwrap();
+    let source = IdTokenSource::new("http://127.0.0.1:1/token", "x", "plimsoll");
+    let trust = Trust { token: Some(Token::Issued(source)), ..Trust::default() };
+    let to = Settings { trust, ..settings(&dir, "http://127.0.0.1:1") };
+    let mut delivery = Delivery::start(&to, hello("a"));
+    delivery.push(sample(1));
+    assert_eq!(files(&dir, "spool").len(), 1);
+    let report = delivery.finish_with(ended(10, None), Duration::ZERO).await;
+    assert_eq!((report.delivered, report.kept, files(&dir, "spool")), (false, None, Vec::new()));
 }
 
 #[tokio::test]

@@ -13,6 +13,11 @@ use super::{
 };
 
 const SERVER: &str = "https://github.com";
+/// What the issuers of self-hosted servers have behind the server's address: GitHub Enterprise Server
+/// (<https://docs.github.com/en/enterprise-server@latest/actions/reference/security/oidc>), and Forgejo.
+const ISSUER_PATHS: [&str; 2] = ["/_services/token", "/api/actions"];
+/// The host of GitHub's own issuers, before the rest of their domain.
+const CLOUD_ISSUER: &str = "token.actions.";
 
 /// The row of GitHub Actions.
 pub(super) static GITHUB: CiSystem = CiSystem {
@@ -32,7 +37,7 @@ pub(super) static GITHUB: CiSystem = CiSystem {
         untrusted: "a pull request whose head is of another repository, by `GITHUB_EVENT_PATH`; one whose event cannot be read",
     },
     support: Support {
-        measured: "`plimsoll run` in a `run:` step",
+        measured: "an action or job hooks for whole jobs, or `plimsoll run` in a `run:` step",
         judged: "yes",
         sized: "by `plimsoll predict`",
         retried: "in place: `--retry-in-place`; GitHub retries no job by its exit code",
@@ -46,6 +51,21 @@ pub(super) static GROUPS: PhaseTool = PhaseTool {
     words: &["::group::", "::endgroup::", "##[group]", "##[endgroup]"],
     parse: parse_group,
 };
+
+/// How the ids of a run's jobs begin, by the claims of an ID token, which names the run and not the job: `github:PLACE`, before the
+/// colon, and `RUN.ATTEMPT/` behind it.
+pub fn github_run(issuer: &str, repository: &str, run: &str, attempt: &str) -> (String, String) {
+    let issuer = issuer.trim_end_matches('/');
+    let server = place(ISSUER_PATHS.iter().find_map(|path| issuer.strip_suffix(path)).unwrap_or(issuer));
+    let cloud = server.strip_prefix(CLOUD_ISSUER).map(|domain| domain.split('/').next().unwrap_or_default());
+    let host = match cloud {
+        // its path is the name of an enterprise
+        Some("githubusercontent.com") => String::new(),
+        Some(domain) => format!("{domain}/"),
+        None => format!("{server}/"),
+    };
+    (format!("github:{host}{}", place(repository)), format!("{}.{}/", word(run), word(attempt)))
+}
 
 fn read(sources: &Sources<'_>) -> CiJob {
     let repository = sources.text("GITHUB_REPOSITORY");

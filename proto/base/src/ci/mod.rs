@@ -21,6 +21,7 @@ mod tekton;
 mod tests;
 mod woodpecker;
 
+pub use github::github_run;
 pub use gitlab::GITLAB;
 pub use log::{LogLine, LogMark, PhaseTool};
 pub use remote::git_remote;
@@ -274,6 +275,23 @@ impl CiSystem {
             if line.trim_start().starts_with("::") { line.replacen("::", ": :", 1) } else { line.to_owned() }
         };
         text.replace("##[", "# #[").split_inclusive('\n').map(line).collect()
+    }
+
+    /// A command for its log by which the page of the run shows this text, at the line of the source that begins it (`FILE:LINE:`);
+    /// `None` if it has none. The form is that of
+    /// <https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands#setting-an-error-message>.
+    pub fn annotation(&self, text: &str) -> Option<String> {
+        let escaped = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
+        let is_line = |line: &str| !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit());
+        let mut parts = text.splitn(3, ':');
+        let place =
+            parts.next().zip(parts.next()).filter(|(file, line)| !file.contains(' ') && is_line(line));
+        // a comma ends a property
+        let property = |text: &str| escaped(text).replace(',', "%2C");
+        let place =
+            place.map(|(file, line)| format!("file={},line={line},", property(file))).unwrap_or_default();
+        (self.name == github::GITHUB.name)
+            .then(|| format!("::error {place}title=Plimsoll::{}", escaped(text)))
     }
 
     /// Whether the variables are those of one of its jobs.

@@ -113,6 +113,45 @@ fn reports_hold_no_commands_of_their_viewer() {
 }
 
 #[test]
+fn an_annotation_names_file_and_line() {
+    let github = |text: &str| github::GITHUB.annotation(text).unwrap();
+    assert_eq!(
+        github("a,b.c:3:5: error: 50 %"),
+        "::error file=a%2Cb.c,line=3,title=Plimsoll::a,b.c:3:5: error: 50 %25"
+    );
+    for plain in ["out of memory", "make: *** [all] Error 2", "ld: 3: no", "a b:3:", "a::b", ":3:", ""] {
+        let marked = github(plain);
+        assert!(marked == format!("::error title=Plimsoll::{plain}") || plain == ":3:", "{marked}");
+    }
+    assert_eq!(github("x\n::add-mask::y"), "::error title=Plimsoll::x%0A::add-mask::y");
+    assert_eq!(GITLAB.annotation("x"), None);
+}
+
+#[test]
+fn a_token_and_a_job_begin_equally() {
+    let job = |server: &str| {
+        let variables =
+            [("GITHUB_SERVER_URL", server), ("GITHUB_REPOSITORY", "acme/app.js"), ("GITHUB_JOB", "x")];
+        let more = [("GITHUB_RUN_ID", "12"), ("GITHUB_RUN_ATTEMPT", "2")];
+        let find = |name: &str| variables.iter().chain(&more).find(|(known, _)| *known == name);
+        let lookup = |name: &str| find(name).map(|(_, value)| (*value).to_owned());
+        github::GITHUB.job(&Sources::of_variables(&lookup)).id.unwrap()
+    };
+    for (issuer, server) in [
+        ("https://token.actions.githubusercontent.com", "https://github.com"),
+        ("https://token.actions.githubusercontent.com/acme", "https://github.com"),
+        ("https://token.actions.acme.ghe.com", "https://acme.ghe.com"),
+        ("https://git.example:8443/_services/token", "https://git.example:8443"),
+        ("https://forge.example/git/api/actions", "https://forge.example/git"),
+        ("https://forge.example/api/actions/", "https://forge.example/"),
+    ] {
+        let (place, run) = github_run(issuer, "acme/app.js", "12", "2");
+        assert_eq!(format!("{place}:{run}x"), job(server), "{issuer}");
+    }
+    assert_ne!(github_run("https://other.example", "acme/app.js", "12", "2").0, "github:acme/app.js");
+}
+
+#[test]
 fn remotes_lose_their_credentials() {
     for (address, expected) in [
         ("https://github.com/acme/app.git", Some("github.com acme/app")),

@@ -55,7 +55,7 @@ impl Worker {
     /// one is gone, or its measurements would be in two attempts.
     fn own_run(&self, attempt: &Attempt) -> Option<AttemptId> {
         let is_own = |open: &Session| open.attempt.is_same_agent(attempt);
-        if attempt.opening.proven || self.latest(&attempt.id).as_ref().is_some_and(is_own) {
+        if attempt.is_proven_job() || self.latest(&attempt.id).as_ref().is_some_and(is_own) {
             return None;
         }
         let numbered = (2..=job::MAX_RUNS).filter_map(|number| {
@@ -185,6 +185,22 @@ mod tests {
         let mut proven = run("proven", "b/ours");
         proven.opening.proven = true;
         assert_eq!(id(&mut worker, proven).await, "h:7");
+    }
+
+    #[tokio::test]
+    async fn a_proven_run_keeps_each_agents_id() {
+        let mut worker = started(&MemoryStore::default()).await;
+        let of_run = |session: &str| {
+            let id = AttemptId::parse("github:a/b:12.2/x").unwrap();
+            let mut attempt = Attempt { id, ..run(session, "a/b") };
+            attempt.opening.proven = true;
+            attempt
+        };
+        for (session, expected) in [("one", "github:a/b:12.2/x"), ("two", "github:a/b:12.2/x.2")] {
+            assert_eq!(id(&mut worker, of_run(session)).await, expected);
+        }
+        worker.sessions.remove(&of_run("one").id);
+        assert_eq!(id(&mut worker, of_run("two")).await, "github:a/b:12.2/x.2", "the other job is gone");
     }
 
     #[tokio::test]

@@ -108,13 +108,20 @@ impl Attempt {
         !self.opening.proven && other.opening.proven && !self.is_same_agent(other)
     }
 
-    /// The slot in a pool that this attempt may take although it has no ticket. `None` if its sender is not trusted and its job is not
-    /// proven, because there may be any number of such attempts.
+    /// Whether its agent proved that it is of exactly the job which the id names. Where the id names a run before the job, as those of
+    /// GitHub do, only the run is proven: an agent may name any job of it.
+    pub fn is_proven_job(&self) -> bool {
+        self.opening.proven && !JobExecution::read(self.id.as_str()).job.contains('/')
+    }
+
+    /// The slot in a pool that this attempt may take although it has no ticket. `None` if its sender is not trusted and its job or run is
+    /// not proven, because there may be any number of such attempts.
     pub fn slot_without_ticket(&self) -> Option<PoolSlot> {
         let OpeningRecord { untrusted, proven, .. } = self.opening;
         let of_job = || {
             let JobExecution { host, job, .. } = JobExecution::read(self.id.as_str());
-            PoolSlot::OfJob(format!("{host}:{job}"))
+            let proven = job.split_once('/').map_or(job, |(run, _invented)| run);
+            PoolSlot::OfJob(format!("{host}:{proven}"))
         };
         if untrusted { proven.then(of_job) } else { Some(PoolSlot::Own) }
     }
@@ -125,7 +132,7 @@ impl Attempt {
 pub enum PoolSlot {
     /// A slot for this attempt alone.
     Own,
-    /// One slot shared by all attempts of this job, because one job can start any number of them.
+    /// One slot shared by all attempts of this job, or of this run of GitHub's, because each can start any number of them.
     OfJob(String),
 }
 
@@ -142,7 +149,7 @@ pub struct OpeningRecord {
     /// Whether the sender is untrusted. Such an attempt is measured and judged, but never lowers the sizes of others.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub untrusted: bool,
-    /// Whether the agent proved with the CI job's token that the attempt belongs to that job.
+    /// Whether the agent proved with the CI job's token that the attempt belongs to that job, or to a job of that run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub proven: bool,
     /// The prediction for its key before this attempt was added to the history; `None` in records without one.

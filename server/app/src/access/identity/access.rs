@@ -114,7 +114,7 @@ impl Access {
                     wrong.push(format!("[[issuer]] {number}: is there twice; put its grants together"));
                 }
                 Ok(issuer) if access.issuers.iter().any(|known| issuer.has_jobs_of(known)) => wrong.push(format!(
-                    "[[issuer]] {number}: is on the same host as another one of the kind gitlab, so that jobs of both would have \
+                    "[[issuer]] {number}: is on the same host as another one of its kind, so that jobs of both would have \
                      the same ids; give one of the two another name"
                 )),
                 Ok(issuer) => access.issuers.push(issuer),

@@ -84,7 +84,8 @@ pub(super) struct IssuerTable {
     /// Value: text, not empty; an address with `https://` where the keys are fetched from it.
     pub(super) issuer: String,
     /// What signs.
-    /// Value: `gitlab` (ID tokens of jobs) or `kubernetes` (tokens of service accounts).
+    /// Value: `gitlab` or `github` (ID tokens of jobs; `github` also of Forgejo), or `kubernetes` (tokens of service
+    /// accounts).
     pub(super) kind: IssuerKind,
     /// The claim `aud` of its tokens.
     /// Value: text, not empty.
@@ -120,7 +121,7 @@ pub(super) struct IssuerTable {
 #[serde(deny_unknown_fields)]
 pub(super) struct GrantTable {
     /// Claims that the token must have, each with its text, or with its beginning and `*`. Claims of a service
-    /// account are named by their path.
+    /// account are named by their path. With `kind = "github"` they must name an owner or repository.
     /// Value: table of texts.
     /// Default: every token.
     #[serde(default)]
@@ -142,8 +143,9 @@ pub(super) struct GrantTable {
 }
 
 impl GrantTable {
-    /// Checks that the patterns for claims and projects can match anything.
-    fn can_match(&self) -> Result<(), String> {
+    /// Checks that the patterns for claims and projects can match anything, and not the jobs of all.
+    fn can_match(&self, kind: IssuerKind) -> Result<(), String> {
+        kind.names_owner(&self.claims)?;
         can_match("claims", self.claims.values())?;
         can_match("projects", self.projects.iter().flatten())
     }
@@ -269,7 +271,7 @@ impl IssuerTable {
             );
         }
         for (number, table) in (1..).zip(&self.grant) {
-            table.can_match().map_err(|why| format!("grant {number}: {why}"))?;
+            table.can_match(self.kind).map_err(|why| format!("grant {number}: {why}"))?;
         }
         let keys = self.keys(sources)?;
         let Self { issuer, kind, audience, algorithms, grant, .. } = self;
@@ -369,7 +371,7 @@ mod tests {
             ("anonymous = { roles = [\"s3cr3t\"] }".into(), "line 1: unknown variant, expected one of `"),
             ("anonymous = \"s3cr3t\"".into(), "line 1: invalid type: a text, expected struct AnonymousTable"),
             ("[anonymous]".into(), "missing field `roles`"),
-            (issuer("kind = \"s3cr3t\""), "line 4: unknown variant, expected `gitlab` or `kubernetes`"),
+            (issuer("kind = \"s3cr3t\""), "line 4: unknown variant, expected one of `gitlab`"),
             (issuer("algorithms = [\"s3cr3t\"]"), "line 4: unknown variant, expected one of `"),
             (issuer("[[issuer.grant]]\ns3cr3t = []"), "line 5: unknown field, expected one of `claims`"),
             (issuer("[issuer.s3cr3t]"), "line 4: unknown field"),

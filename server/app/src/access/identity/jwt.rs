@@ -9,6 +9,8 @@ use jsonwebtoken::{
     errors::{Error, ErrorKind},
 };
 
+use plimsoll_base::ci::github_run;
+
 use super::{
     Identity,
     claims::{Claims, Grant, IssuerKind, host_of},
@@ -38,10 +40,19 @@ pub(super) struct Issuer {
 
 impl Issuer {
     /// Whether jobs of both issuers may have the same attempt ids: an id starts with the host
-    /// without its port, so two GitLab servers on one host share their ids.
+    /// without its port, so two GitLab servers on one host share their ids. GitHub's own issuers
+    /// share them, too, but no repository.
     pub(super) fn has_jobs_of(&self, other: &Self) -> bool {
-        let both_gitlab = [self.kind, other.kind] == [IssuerKind::Gitlab; 2];
-        both_gitlab && host_of(&self.name).eq_ignore_ascii_case(host_of(&other.name))
+        match (self.kind, other.kind) {
+            (IssuerKind::Gitlab, IssuerKind::Gitlab) => {
+                host_of(&self.name).eq_ignore_ascii_case(host_of(&other.name))
+            }
+            (IssuerKind::Github, IssuerKind::Github) => {
+                let [one, two] = [self, other].map(|issuer| github_run(&issuer.name, "", "", "").0);
+                one.ends_with('/') && one.eq_ignore_ascii_case(&two)
+            }
+            _different => false,
+        }
     }
 }
 
@@ -95,8 +106,7 @@ impl Issuer {
         let expires = claims.get("exp").and_then(seconds).ok_or(Denied::NotAccepted(LACKS_CLAIMS))?;
         let grant = self.grants.iter().find(|grant| grant.fits(&claims)).ok_or(Denied::NoGrant)?;
         let identity = grant.identity(self.kind, &self.name, &claims);
-        let identity = identity
-            .ok_or(Denied::NotAccepted("does not name its owner (project_path and job_id, or sub)"))?;
+        let identity = identity.ok_or(Denied::NotAccepted(LACKS_OWNER))?;
         // the library accepts a token until the end of its last second
         Ok((identity, expires.saturating_add(self.leeway).saturating_add(1)))
     }
@@ -138,6 +148,8 @@ fn has_further_rules(token: &str) -> bool {
 }
 
 const NOT_SIGNED: &str = "is not signed by an issuer that is trusted here";
+const LACKS_OWNER: &str =
+    "does not name its owner (project_path and job_id; repository, run_id and run_attempt; or sub)";
 const LACKS_CLAIMS: &str = "lacks an expiry, an issuer or an audience";
 
 /// A timestamp in a token: seconds since 1970, possibly with a fraction (RFC 7519, section 2).

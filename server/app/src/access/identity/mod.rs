@@ -67,8 +67,16 @@ fn shown(text: &str) -> Cow<'_, str> {
 pub(crate) struct TokenJob {
     /// Host of the CI system.
     pub(crate) host: String,
-    /// The CI system's id of the job.
+    /// The CI system's id of the job. With `/` at its end, how the ids of the jobs of a run begin.
     pub(crate) id: String,
+}
+
+impl TokenJob {
+    /// Whether the attempt or ticket with this id is of the job, or of a job of the run.
+    fn owns(&self, id: &str) -> bool {
+        let JobExecution { host, job, .. } = JobExecution::read(id);
+        host == self.host && (job == self.id || (self.id.ends_with('/') && job.starts_with(&self.id)))
+    }
 }
 
 /// Facts about the caller proven by a signed token. A field is empty if the token does not contain
@@ -175,8 +183,7 @@ impl Identity {
     /// Whether the attempt or ticket with this id belongs to the job for which the caller's token
     /// was issued.
     pub(crate) fn is_own_job(&self, id: &str) -> bool {
-        let named = JobExecution::read(id);
-        self.proven.job.as_ref().is_some_and(|TokenJob { host, id }| named.host == host && named.job == id)
+        self.proven.job.as_ref().is_some_and(|job| job.owns(id))
     }
 
     /// Counts `count` samples, bytes or queries against the caller's rate.

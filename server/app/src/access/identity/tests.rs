@@ -1,6 +1,7 @@
 //! Tokens of every kind that is wrong, and what a right one proves.
 
 mod file;
+mod github;
 
 use std::path::PathBuf;
 
@@ -87,7 +88,12 @@ fn a_token_without_a_project_is_refused() {
     let access = access(&file, &signer).unwrap();
     let token = signer.token(|claims| drop(claims.as_object_mut().unwrap().remove("project_path")));
     let denied = access.identify(Some(&token), &[], 0, Instant::now()).unwrap_err();
-    assert_eq!(denied, Denied::NotAccepted("does not name its owner (project_path and job_id, or sub)"));
+    assert_eq!(
+        denied,
+        Denied::NotAccepted(
+            "does not name its owner (project_path and job_id; repository, run_id and run_attempt; or sub)"
+        )
+    );
 }
 
 #[test]
@@ -230,7 +236,9 @@ fn invalid_tokens_are_refused_with_brief_reasons() {
         );
     }
     for unbounded in [without("job_id"), claims("job_id", json!(""))] {
-        let denied = Denied::NotAccepted("does not name its owner (project_path and job_id, or sub)");
+        let denied = Denied::NotAccepted(
+            "does not name its owner (project_path and job_id; repository, run_id and run_attempt; or sub)",
+        );
         assert_eq!(access.identify(Some(&unbounded), &[], 0, Instant::now()), Err(denied));
     }
     let foreign = claims("project_path", json!("evil/spack"));
