@@ -52,6 +52,7 @@ fn node_of_home(fleet: &Fleet, home: &Path) -> Option<PathBuf> {
     let dir = fleet.dir.path().join("node");
     fs::create_dir_all(&dir).unwrap();
     fs::create_dir_all(home).unwrap();
+    let home = home.display().to_string();
     // no shell between: it would drop variables such as INPUT_AGENT-URL
     let script = format!(
         "#!{node}\nrequire('os').userInfo = () => ({{ homedir: {home:?} }});\nprocess.argv.splice(1, 1);\n\
@@ -107,7 +108,7 @@ impl Repository {
         let mut act = Command::new(found("act").unwrap());
         act.args(["push", "-P", "ubuntu-latest=-self-hosted", "--no-cache-server", "--concurrent-jobs", "1"]);
         act.current_dir(&self.dir).env_clear().env("HOME", &self.home);
-        act.env("PATH", format!("{}:{}", self.node.display(), std::env::var("PATH").unwrap()));
+        act.env("PATH", format!("{}:{}", self.node.display(), std::env::var_os("PATH").unwrap().display()));
         act
     }
 

@@ -200,13 +200,14 @@ pub(crate) mod tests {
     #[tokio::test]
     async fn a_lowering_taken_back_is_counted_once() {
         let (_ingest, mut worker) = fixture::ingest(&Store::memory(), 10);
-        for (n, gib, is_killed) in [(1_u64, 6, false), (2, 6, false), (3, 3, true), (4, 6, false)] {
+        let ended = |n: u64, gib: u64| {
             let mut summary = test_summary(&n.to_string(), "zlib", "1", 1000);
             summary.resources.memory_limit = Some(Bytes(gib << 30));
-            if is_killed {
-                (summary.outcome, summary.cause, summary.censored) =
-                    (Outcome::Failed, Some(Cause::Oom), true);
-            }
+            summary
+        };
+        let killed =
+            Summary { outcome: Outcome::Failed, cause: Some(Cause::Oom), censored: true, ..ended(3, 3) };
+        for summary in [ended(1, 6), ended(2, 6), killed, ended(4, 6)] {
             worker.learn(&summary);
         }
         let count =

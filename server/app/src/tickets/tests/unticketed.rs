@@ -65,7 +65,9 @@ async fn untrusted_attempts_block_tickets_only_per_proven_job() {
     let invented = ["github:a/b:12.2/a1", "github:a/b:12.2/a2", "github:a/b:13.1/a1"].map(|id| of(id, true));
     Site::new()
         .run(&[], async |tickets: &TicketRegistry| {
-            invented.iter().for_each(|attempt| tickets.begin(attempt));
+            for attempt in &invented {
+                tickets.begin(attempt);
+            }
             assert_eq!(tickets.wanted("big"), 2, "one of each run");
         })
         .await;

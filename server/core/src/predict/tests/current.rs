@@ -30,7 +30,11 @@ fn attempt(n: u64, dice: u64) -> Summary {
 fn current_answers_equal_computed_ones() {
     let (mut history, mut state, mut repeated) = (History::new(40), 0x9e37_79b9_7f4a_7c15, 0);
     let settings = Settings::default();
-    let mut cached: HashMap<(&str, &str), (AnswerVersion, Prediction)> = HashMap::new();
+    let mut cached: HashMap<Key, (AnswerVersion, Prediction)> = HashMap::new();
+    let packages = PACKAGES.into_iter().chain(["unknown"]);
+    let keys: Vec<Key> = packages
+        .flat_map(|package| ["1", "3"].map(|version| test_summary("q", package, version, 0).key))
+        .collect();
     for n in 0..400 {
         let dice = next(&mut state);
         match dice >> 48 & 15 {
@@ -39,22 +43,16 @@ fn current_answers_equal_computed_ones() {
                 let changed = attempt(n / 2, dice);
                 drop(history.replace_summary(&changed));
             }
-            _ => history.learn(&attempt(n, dice)),
+            _ => history.learn(attempt(n, dice)),
         }
-        for package in PACKAGES.into_iter().chain(["unknown"]) {
-            for version in ["1", "3"] {
-                let key = test_summary("q", package, version, 0).key;
-                let now = predict(&history, &key, &settings);
-                match cached.get(&(package, version)) {
-                    Some((known, answer)) if history.is_current(known) => {
-                        assert_eq!(*answer, now, "{package}@{version} after {n}");
-                        repeated += 1;
-                    }
-                    _ => {
-                        let version_now = history.answer_version(&key, now.is_of_package);
-                        cached.insert((package, version), (version_now, now));
-                    }
-                }
+        for key in &keys {
+            let now = predict(&history, key, &settings);
+            let known = cached.get(key).filter(|(known, _)| history.is_current(known));
+            assert_eq!(known.map_or(&now, |(_, answer)| answer), &now, "{} after {n}", key.describe());
+            if known.is_some() {
+                repeated += 1;
+            } else {
+                cached.insert(key.clone(), (history.answer_version(key, now.is_of_package), now));
             }
         }
     }

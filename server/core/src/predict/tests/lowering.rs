@@ -167,7 +167,9 @@ fn it_is_held_for_three_months() {
 fn like_is_compared_with_like() {
     let alternate = |change: fn(&mut Key)| {
         let mut all = days(&[40, 40, 3, 3, 40, 40, -3]);
-        [0, 1, 4, 5].into_iter().for_each(|large: usize| change(&mut all[large].key));
+        for large in [0, 1, 4, 5] {
+            change(&mut all[large].key);
+        }
         held(all)
     };
     assert_eq!(alternate(|_| {}), Some(40));
