@@ -57,6 +57,8 @@ pub const PAGE_SIZE: u32 = 1000;
 pub const RECOMMENDATIONS: u32 = 500;
 /// Rows in an answer with proposals, if the request does not name a number.
 pub const RECOMMENDATIONS_DEFAULT: u32 = 100;
+/// Most numbers of build jobs in one request for proposals. Each takes a prediction for each build.
+pub const RECOMMEND_BUILD_JOBS: usize = 8;
 /// Most time steps in one answer of statistics.
 pub const STATS_STEPS: u64 = 1000;
 /// Most labels in one filter.

@@ -95,6 +95,66 @@ impl Recommended {
     }
 }
 
+/// Two classes of machines.
+const CLASSES: &str = "[[pool]]\nname = \"small\"\ncores = 1\nmemory = \"512MiB\"\ntags = [\"small\"]\n\
+    [[pool]]\nname = \"large\"\ncores = 8\nmemory = \"64GiB\"\ntags = [\"large\"]\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kept_files_change_once_and_say_why() {
+    let site = site(&[]).await;
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("pools.toml"), CLASSES).unwrap();
+    tokio::task::block_in_place(|| {
+        for format in ["spack", "gitlab", "kubernetes", "csv"] {
+            let (file, classes) = (path(format), path("pools.toml"));
+            let mut words = vec!["recommend", "--project", "group/app", "-o", format, "--into", &file];
+            if format == "spack" {
+                words.extend(["--classes", &classes, "--default-class", "small"]);
+            }
+            let call = |words: &[&str]| {
+                let answer = site.site.agent.call(words);
+                assert_eq!(answer.stderr, "", "{words:?}");
+                (answer.code, answer.stdout)
+            };
+            let summary = [words.as_slice(), &["--summary"]].concat();
+            let (code, text) = call(&summary);
+            assert_eq!(code, Some(10), "{text}");
+            assert_has(&text, ["| `zlib` |", "| 10 | 1.00 GiB | 0 |"]);
+            let kept = std::fs::read_to_string(&file).unwrap();
+            assert!(kept.contains("zlib") && !kept.contains("few"), "{kept}");
+            assert_eq!(call(&words), (Some(0), format!("{file}: 0 changed, 0 new, 1 as they were\n")));
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), kept);
+        }
+        // the class with one core cannot hold it; at eight build jobs it needs no less
+        let kept = std::fs::read_to_string(path("spack")).unwrap();
+        assert_has(&kept, ["CI_JOB_SIZE: 'large'", "SPACK_BUILD_JOBS: '8'", "- build-job:"]);
+        let (file, other) = (path("spack"), "group/other");
+        let words = [
+            "recommend",
+            "--project",
+            other,
+            "-o",
+            "spack",
+            "--classes",
+            &path("pools.toml"),
+            "--into",
+            &file,
+        ];
+        assert_eq!(site.site.agent.call(&words).code, Some(0), "history of another project changes nothing");
+        let wrong = site.site.agent.call(&[
+            "recommend",
+            "-o",
+            "csv",
+            "--classes",
+            &path("pools.toml"),
+            "--into",
+            &file,
+        ]);
+        assert!(wrong.code == Some(2) && wrong.stderr.contains("--classes is for -o spack"), "{wrong:?}");
+    });
+}
+
 fn row<'a>(answer: &'a pb::RecommendResponse, package: &str) -> &'a Recommendation {
     answer.recommendations.iter().find(|row| row.package == package).unwrap()
 }

@@ -100,21 +100,23 @@ pub fn replace(new: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// Gives a path that a user named a new file with these bytes, in one step: the old file stays until the new one is complete. Other users
-/// may read it, as the umask allows.
+/// Gives a path that a user named a new file with these bytes, in one step: the old file stays until the new one is complete. It
+/// keeps the mode of the old file; a new one has that of the umask.
 /// Errors: the name is a symbolic link or no plain file ([`LinkRefusal`]), or the directory cannot be written to.
 pub fn replace_named(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    match fs::symlink_metadata(path) {
+    let mode = match fs::symlink_metadata(path) {
         Ok(found) if found.is_symlink() => return Err(LinkRefusal::Symbolic.into()),
         Ok(found) if !found.is_file() => return Err(LinkRefusal::OtherKind.into()),
-        _ => {}
-    }
+        Ok(found) => Some(found.permissions()),
+        Err(_) => None,
+    };
     let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
     name.push(format!(".{}.draft", std::process::id()));
     let draft = path.with_file_name(name);
     // the ids of processes in containers repeat, so an earlier run may have left the name
     drop(fs::remove_file(&draft));
     let made = File::create_new(&draft).and_then(|mut file| {
+        mode.map_or(Ok(()), |mode| file.set_permissions(mode))?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&draft, path)

@@ -9,7 +9,11 @@ use plimsoll_proto::{
     },
 };
 
-use super::{CommandOutput, Format, ProposalFormat, TerminalStyle, comparison, json, text};
+use super::{
+    CommandOutput, Format, ProposalFormat, TerminalStyle, comparison, json,
+    sizes_file::{self, Classes, KeptFile},
+    text,
+};
 
 /// The output format, and the style of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,13 +59,14 @@ pub async fn attempts(
     Ok(CommandOutput::of(&page, shown.format, |page| text::render_attempts(&question, page, shown.style)))
 }
 
-/// Prints proposed sizes for each job or package: as a table, for programs, or as a patch.
+/// Prints proposed sizes for each job or package: as a table, for programs, or as a patch. `classes`: of machines, for Spack.
 /// Errors: the server did not answer, or rejected the request; or the format is a patch, which is for one project, and the proposals are
 /// for several.
 pub async fn recommend(
     client: &Client,
     question: RecommendRequest,
     shown: Presentation<ProposalFormat>,
+    classes: Option<&Classes>,
 ) -> Result<CommandOutput, QuestionFailure> {
     let answer = client.recommend(question).await?;
     let patch = match shown.format {
@@ -72,9 +77,24 @@ pub async fn recommend(
         ProposalFormat::Csv => Ok(recommendations::csv(&answer)),
         ProposalFormat::Gitlab => recommendations::gitlab(&answer),
         ProposalFormat::Kubernetes => recommendations::kubernetes(&answer),
-        ProposalFormat::Spack => recommendations::spack(&answer),
+        ProposalFormat::Spack => match classes {
+            Some(classes) => sizes_file::spack_file(&answer, classes),
+            None => recommendations::spack(&answer),
+        },
     };
     patch.map(CommandOutput::data).map_err(QuestionFailure::Question)
+}
+
+/// Brings a file with proposed sizes up to date, and prints what changed.
+/// Errors: the server did not answer, or rejected the request; or the file cannot be read, understood or written.
+pub async fn keep_sizes(
+    client: &Client,
+    question: RecommendRequest,
+    file: &KeptFile,
+    classes: Option<&Classes>,
+) -> Result<CommandOutput, QuestionFailure> {
+    let answer = client.recommend(question).await?;
+    sizes_file::update(file, &answer, classes).map_err(QuestionFailure::Question)
 }
 
 /// Prints one attempt with its samples over time.

@@ -19,6 +19,8 @@ pub(crate) mod json;
 mod recorded;
 mod shell;
 #[cfg(feature = "people")]
+pub mod sizes_file;
+#[cfg(feature = "people")]
 mod terminal_style;
 pub(crate) mod text;
 #[cfg(feature = "people")]

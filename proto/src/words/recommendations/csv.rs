@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Names of the columns, with units.
-const COLUMN_NAMES: &str = "project,package,attempts,failed_for_memory,memory_request_bytes,proposed_memory_request_bytes,\
+pub const COLUMN_NAMES: &str = "project,package,attempts,failed_for_memory,memory_request_bytes,proposed_memory_request_bytes,\
     memory_limit_bytes,proposed_memory_limit_bytes,cpu_request_cores,proposed_cpu_request_cores,\
     asked_gib_hours_a_month,saved_gib_hours_a_month,judged,above_limit,above_limit_at_most,above_request,confidence,\
     no_proposal,taken_back";
@@ -20,7 +20,8 @@ pub fn csv(answer: &RecommendResponse) -> String {
     format!("{COLUMN_NAMES}{money}\r\n{}", rows.collect::<String>())
 }
 
-fn csv_line(row: &Recommendation, money: bool) -> String {
+/// A row, with its line end. `money`: with the column for money.
+pub fn csv_line(row: &Recommendation, money: bool) -> String {
     let [request, limit, cpu] = [memory_request(row), memory_limit(row), cpu_request(row)];
     let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
     let cores = |milli: Option<u64>| milli.map(|milli| figures::float(milli) / 1000.0);

@@ -9,8 +9,11 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use csv::csv;
-pub use patches::{gitlab, kubernetes, spack};
+pub use csv::{COLUMN_NAMES, csv, csv_line};
+pub use patches::{
+    JobPatch, check_one_project, cpu_text, gitlab, gitlab_jobs, kubernetes, kubernetes_jobs, memory_text,
+    quoted, spack,
+};
 pub use table::table;
 
 use crate::{

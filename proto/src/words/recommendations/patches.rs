@@ -71,17 +71,36 @@ impl JobSizes {
     }
 }
 
+/// A job of a patch, with the proposals that it is made of: several rows if they are parts of one job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobPatch<'r> {
+    /// The name of the job.
+    pub name: String,
+    /// The YAML that sets the sizes of the job.
+    pub text: String,
+    /// Proposed memory request, bytes.
+    pub request_bytes: u64,
+    /// Proposed memory limit, bytes; `None` if today's limit should stay.
+    pub limit_bytes: Option<u64>,
+    /// Proposed CPU request, thousandths of a core.
+    pub millicores: Option<u64>,
+    /// The proposals for the job.
+    pub rows: Vec<&'r Recommendation>,
+}
+
+impl<'r> JobPatch<'r> {
+    fn of((name, (sizes, rows)): (String, SizedRows<'r>), write: impl Fn(&str, JobSizes) -> String) -> Self {
+        let JobSizes { request_bytes, limit: limit_bytes, millicores } = sizes;
+        Self { text: write(&name, sizes), name, request_bytes, limit_bytes, millicores, rows }
+    }
+}
+
 /// A patch for `.gitlab-ci.yml`, with variables for each job of one project. The parts of a `parallel` or matrix are one job there, and get
 /// the largest of their sizes.
 /// Errors: the rows are of several projects, because their jobs may have the same names.
 pub fn gitlab(answer: &RecommendResponse) -> Result<String, String> {
-    check_one_project(answer, "a GitLab patch")?;
-    let name = |row: &Recommendation| {
-        let name = base_name(&row.package);
-        (!is_reserved(name)).then(|| name.to_owned())
-    };
-    let (jobs, left_out) = jobs(answer, name);
-    let reserved = answer.recommendations.iter().filter(|row| name(row).is_none()).count();
+    let (jobs, left_out) = gitlab_jobs(answer)?;
+    let reserved = answer.recommendations.iter().filter(|row| gitlab_name(row).is_none()).count();
     let mut text = head_comment(answer, left_out - reserved, "jobs");
     if reserved > 0 {
         let _written =
@@ -90,41 +109,65 @@ pub fn gitlab(answer: &RecommendResponse) -> Result<String, String> {
     text.push_str(
         "# The runner must allow it: memory_request_overwrite_max_allowed and the others of its kind.\n",
     );
-    for (name, sizes) in jobs {
-        let _written = writeln!(text, "{}:\n  variables:", quoted(&name));
+    text.extend(jobs.into_iter().map(|job| job.text));
+    Ok(text)
+}
+
+/// The jobs of [`gitlab`] by their names, and the number of rows that are left out.
+/// Errors: the rows are of several projects.
+pub fn gitlab_jobs(answer: &RecommendResponse) -> Result<(Vec<JobPatch<'_>>, usize), String> {
+    check_one_project(answer, "a GitLab patch")?;
+    let write = |name: &str, sizes: JobSizes| {
+        let mut text = format!("{}:\n  variables:\n", quoted(name));
         for (variable, value) in sizes.variables() {
             let _written = writeln!(text, "    {variable}: {}", quoted(&value));
         }
-    }
-    Ok(text)
+        text
+    };
+    let (jobs, left_out) = jobs(answer, gitlab_name);
+    Ok((jobs.into_iter().map(|job| JobPatch::of(job, write)).collect(), left_out))
+}
+
+fn gitlab_name(row: &Recommendation) -> Option<String> {
+    let name = base_name(&row.package);
+    (!is_reserved(name)).then(|| name.to_owned())
 }
 
 /// Patches for Kubernetes Jobs, one document for each, as kustomize merges them. Jobs with a name that Kubernetes does not allow are left
 /// out.
 /// Errors: the rows are of several projects, because their jobs may have the same names.
 pub fn kubernetes(answer: &RecommendResponse) -> Result<String, String> {
+    let (jobs, left_out) = kubernetes_jobs(answer)?;
+    let mut text = head_comment(answer, left_out, "packages");
+    text.push_str("# Set kind and the name of the container to those of your objects.\n");
+    text.extend(jobs.into_iter().map(|job| job.text));
+    Ok(text)
+}
+
+/// The patches of [`kubernetes`] by their names, and the number of rows that are left out.
+/// Errors: the rows are of several projects.
+pub fn kubernetes_jobs(answer: &RecommendResponse) -> Result<(Vec<JobPatch<'_>>, usize), String> {
     check_one_project(answer, "a Kubernetes patch")?;
     let name = |row: &Recommendation| Some(row.package.clone()).filter(|name| is_object_name(name));
     let (jobs, left_out) = jobs(answer, name);
-    let mut text = head_comment(answer, left_out, "packages");
-    text.push_str("# Set kind and the name of the container to those of your objects.\n");
-    for (name, sizes) in jobs {
-        let _written = write!(
-            text,
-            "---\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {}\nspec:\n  template:\n    spec:\n      containers:\n        \
-             - name: build\n          resources:\n            requests:\n              memory: {}\n",
-            quoted(&name),
-            quoted(&memory_text(sizes.request_bytes))
-        );
-        if let Some(milli) = sizes.millicores {
-            let _written = writeln!(text, "              cpu: {}", quoted(&cpu_text(milli)));
-        }
-        if let Some(limit) = sizes.limit {
-            let _written =
-                writeln!(text, "            limits:\n              memory: {}", quoted(&memory_text(limit)));
-        }
+    Ok((jobs.into_iter().map(|job| JobPatch::of(job, kubernetes_job)).collect(), left_out))
+}
+
+fn kubernetes_job(name: &str, sizes: JobSizes) -> String {
+    let mut text = format!(
+        "---\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {}\nspec:\n  template:\n    spec:\n      containers:\n        \
+         - name: build\n          resources:\n            requests:\n              memory: {}\n",
+        quoted(name),
+        quoted(&memory_text(sizes.request_bytes))
+    );
+    if let Some(milli) = sizes.millicores {
+        let _written = writeln!(text, "              cpu: {}", quoted(&cpu_text(milli)));
     }
-    Ok(text)
+    if let Some(limit) = sizes.limit {
+        let _written =
+            writeln!(text, "            limits:\n              memory: {}", quoted(&memory_text(limit)));
+    }
+    text
 }
 
 /// A patch for Spack's `ci` section: a mapping with variables for each package.
@@ -139,7 +182,7 @@ pub fn spack(answer: &RecommendResponse) -> Result<String, String> {
         text.push_str(" []");
     }
     text.push('\n');
-    for (name, sizes) in packages {
+    for (name, (sizes, _)) in packages {
         let _written =
             writeln!(text, "    - match: [{}]\n      build-job:\n        variables:", quoted(&name));
         for (variable, value) in sizes.variables() {
@@ -149,7 +192,9 @@ pub fn spack(answer: &RecommendResponse) -> Result<String, String> {
     Ok(text)
 }
 
-fn check_one_project(answer: &RecommendResponse, what: &str) -> Result<(), String> {
+/// Checks that all rows are of one project, because names of jobs and packages are those of a project.
+/// Errors: the rows are of several projects.
+pub fn check_one_project(answer: &RecommendResponse, what: &str) -> Result<(), String> {
     let projects: BTreeSet<&str> = answer.recommendations.iter().map(|row| row.project.as_str()).collect();
     if projects.len() < 2 {
         return Ok(());
@@ -157,32 +202,36 @@ fn check_one_project(answer: &RecommendResponse, what: &str) -> Result<(), Strin
     Err(format!("{what} is for one project, and there are {}: name one with --project", projects.len()))
 }
 
+/// The sizes of a job, with the rows that they come from.
+type SizedRows<'r> = (JobSizes, Vec<&'r Recommendation>);
+
 /// The proposed sizes by the name of the job, and the number of rows that are left out: rows without a proposal or a usable name, and rows
 /// of a job with a part that has no proposal.
-fn jobs(
-    answer: &RecommendResponse,
+fn jobs<'r>(
+    answer: &'r RecommendResponse,
     name: impl Fn(&Recommendation) -> Option<String>,
-) -> (BTreeMap<String, JobSizes>, usize) {
-    let mut jobs: BTreeMap<String, (Option<JobSizes>, usize)> = BTreeMap::new();
+) -> (BTreeMap<String, SizedRows<'r>>, usize) {
+    let mut jobs: BTreeMap<String, Vec<&Recommendation>> = BTreeMap::new();
     let mut left_out = 0;
     for row in &answer.recommendations {
         let usable = |name: &String| !name.is_empty() && !name.chars().any(breaks_line);
-        let Some(name) = name(row).filter(usable) else {
-            left_out += 1;
-            continue;
-        };
-        let sizes = JobSizes::of(row);
-        let job = jobs.entry(name).or_insert((sizes, 0));
-        if job.1 > 0 {
-            job.0 = job.0.zip(sizes).map(|(known, more)| known.with(more));
+        match name(row).filter(usable) {
+            Some(name) => jobs.entry(name).or_default().push(row),
+            None => left_out += 1,
         }
-        job.1 += 1;
     }
-    left_out += jobs.values().filter(|(sizes, _)| sizes.is_none()).map(|(_, rows)| rows).sum::<usize>();
-    let sized = jobs.into_iter().filter_map(|(name, (sizes, _))| Some((name, sizes?)));
-    (sized.collect(), left_out)
+    let mut sized = BTreeMap::new();
+    for (name, rows) in jobs {
+        let sizes = rows.iter().map(|row| JobSizes::of(row)).reduce(|one, more| Some(one?.with(more?)));
+        match sizes.flatten() {
+            Some(sizes) => drop(sized.insert(name, (sizes, rows))),
+            None => left_out += rows.len(),
+        }
+    }
+    (sized, left_out)
 }
 
+/// Comments that say what a patch saves, and how many jobs it leaves out.
 fn head_comment(answer: &RecommendResponse, left_out: usize, what: &str) -> String {
     let summary: String = summary(answer).chars().filter(|letter| !letter.is_control()).collect();
     let mut text = format!("# By plimsoll recommend: {summary}.\n");
@@ -228,11 +277,13 @@ fn is_object_name(name: &str) -> bool {
         && name.ends_with(ends)
 }
 
-fn memory_text(bytes: u64) -> String {
+/// Memory as a quantity of Kubernetes: whole `Mi`, rounded up.
+pub fn memory_text(bytes: u64) -> String {
     format!("{}Mi", bytes.div_ceil(MIB))
 }
 
-fn cpu_text(milli: u64) -> String {
+/// Thousandths of a core as a quantity of Kubernetes.
+pub fn cpu_text(milli: u64) -> String {
     format!("{}m", milli.max(1))
 }
 
@@ -241,7 +292,7 @@ fn breaks_line(letter: char) -> bool {
     letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
-/// Quotes a text as a YAML scalar with exactly these characters.
-fn quoted(text: &str) -> String {
+/// Quotes a text as a YAML scalar with exactly these characters. It must not contain line breaks.
+pub fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }

@@ -10,10 +10,12 @@
 //! from sums over processes are lower bounds: they may propose a request, and never a limit below today's. A proposed limit is never below
 //! the need of a trusted attempt in the window.
 
+mod by_jobs;
 mod risk;
 #[cfg(test)]
 mod tests;
 
+pub use by_jobs::{BuildSizes, SizeAtJobs};
 pub use risk::Risk;
 
 use plimsoll_proto::{
@@ -29,6 +31,8 @@ use crate::{
 /// Fewest trusted attempts with a known need for a proposal, and fewest with a completely measured need for a proposed limit. With fewer,
 /// the next attempt would often change the proposal.
 pub const MIN_ATTEMPTS_FOR_PROPOSAL: u64 = 5;
+/// Most builds of one package for which sizes are predicted: the newest ones.
+pub const MAX_BUILDS: usize = 8;
 /// A month of 30 days, milliseconds.
 pub const MONTH: Millis = Millis(30 * DAY.0);
 /// The shortest window that is extrapolated to a month, in milliseconds: an hour of a busy morning would not be typical.
@@ -103,12 +107,14 @@ impl Sizes {
 }
 
 /// Parameters that all proposals in an answer share.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ProposalTerms {
     /// Confidence below which nothing is proposed, 0 to 1.
     pub least_confidence: f64,
     /// Length of the window in which the attempts ran; sums are extrapolated from it to a month.
     pub window: Millis,
+    /// Numbers of build jobs at which each build gets a size, too.
+    pub build_jobs: Vec<u32>,
 }
 
 /// A proposal before today's sizes are known.
@@ -116,6 +122,7 @@ pub struct ProposalTerms {
 pub struct Draft {
     workload: Workload,
     proposed: Result<Sizes, NoProposal>,
+    builds: Vec<BuildSizes>,
     confidence: f64,
     taken_back: Option<TakenBackLowering>,
     /// The least limit to propose: the highest need of a trusted attempt, or the next size above a size that was too small.
@@ -179,12 +186,18 @@ pub struct Recommendation {
     pub request_risk: Option<Risk>,
     /// A lowering of one of the package's builds that failed and is taken back: that with the largest size before it.
     pub taken_back: Option<TakenBackLowering>,
+    /// Highest need of a trusted attempt in the window, or the next size above one that was too small.
+    pub highest_need: Option<Bytes>,
+    /// Whether the package may have more builds than those that were looked at.
+    pub has_more_builds: bool,
+    /// The sizes of each build by build jobs; empty without a proposal.
+    pub builds: Vec<BuildSizes>,
 }
 
 /// Computes the proposal for a package. `predict` returns the predicted sizes of one of its builds.
 pub fn propose(workload: Workload, predict: impl Fn(&Key) -> Prediction, terms: &ProposalTerms) -> Draft {
     let predictions: Vec<Prediction> = match refusal(&workload.attempts) {
-        None => workload.builds.iter().map(predict).collect(),
+        None => workload.builds.iter().map(&predict).collect(),
         Some(_) => Vec::new(),
     };
     let confidence = |of: &Prediction| of.confidence_in(&of.memory_request);
@@ -197,6 +210,10 @@ pub fn propose(workload: Workload, predict: impl Fn(&Key) -> Prediction, terms: 
         None => sizes(&predictions, &workload.attempts, terms).ok_or(NoProposal::Unsure),
     };
     let proposed = proposed.map(|sizes| above(sizes, least_limit));
+    let builds = match &proposed {
+        Ok(_) => by_jobs::sizes_by_jobs(&workload.builds, predict, terms),
+        Err(_) => Vec::new(),
+    };
     let request = proposed.as_ref().ok().and_then(|sizes| sizes.memory_request);
     let to_month = MONTH.as_f64() / terms.window.max(DAY).as_f64();
     let [mut asked, mut saved, mut saved_money] = [0.0; 3];
@@ -208,7 +225,7 @@ pub fn propose(workload: Workload, predict: impl Fn(&Key) -> Prediction, terms: 
         saved += less;
         saved_money += less * attempt.price;
     }
-    Draft { workload, proposed, confidence, taken_back, least_limit, asked, saved, saved_money }
+    Draft { workload, proposed, builds, confidence, taken_back, least_limit, asked, saved, saved_money }
 }
 
 impl Draft {
@@ -235,8 +252,17 @@ impl Draft {
     /// Completes a proposal with today's sizes, which are those of the newest attempts.
     pub fn with_today(self, newest: &[Sizes]) -> Recommendation {
         let today = median(newest);
-        let Self { workload, proposed, confidence, taken_back, least_limit, asked, saved, saved_money } =
-            self;
+        let Self {
+            workload,
+            proposed,
+            builds,
+            confidence,
+            taken_back,
+            least_limit,
+            asked,
+            saved,
+            saved_money,
+        } = self;
         let proposed = proposed.map(|sizes| Sizes {
             memory_limit: sizes.memory_limit.or_else(|| {
                 // today's limit stays, unless it is too low for the needs that are known
@@ -260,6 +286,9 @@ impl Draft {
             limit_risk: of_proposal.and_then(|sizes| judged(sizes.memory_limit.or(today.memory_limit))),
             request_risk: of_proposal.and_then(|sizes| judged(sizes.memory_request)),
             proposed,
+            highest_need: Some(least_limit).filter(|need| need.0 > 0),
+            has_more_builds: workload.builds.len() >= MAX_BUILDS,
+            builds,
             project: workload.project,
             package: workload.package,
         }

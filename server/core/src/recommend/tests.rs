@@ -13,7 +13,8 @@ use crate::{
 const GIB: u64 = 1 << 30;
 const HOUR: Millis = Millis(3_600_000);
 /// Ten days, so that a month is three times what was counted.
-const TERMS: ProposalTerms = ProposalTerms { least_confidence: 0.1, window: Millis(10 * DAY.0) };
+const TERMS: ProposalTerms =
+    ProposalTerms { least_confidence: 0.1, window: Millis(10 * DAY.0), build_jobs: Vec::new() };
 
 /// An hour that asked for 8 GiB and needed `need` GiB.
 fn hour(need: u64) -> WorkloadAttempt {
@@ -328,4 +329,35 @@ proptest! {
         prop_assert!((asked - hours * 8.0 * 3.0).abs() < 1e-6 * hours);
         }
     }
+}
+
+#[test]
+fn builds_get_sizes_at_other_build_jobs() {
+    let build = |variants: &str, arch: &str| Key {
+        version: "1.2".into(),
+        variants: variants.into(),
+        arch: arch.into(),
+        ..Key::default()
+    };
+    let builds = vec![build("+mpi ~cuda", "a"), build("+cuda +mpi", "a"), build("+mpi ~cuda", "b")];
+    let workload = Workload { builds, ..workload((0..6).map(|_| hour(3)).collect()) };
+    let terms = ProposalTerms { build_jobs: vec![4, 8], ..TERMS };
+    let predict = |key: &Key| {
+        let jobs = u64::from(key.hints.build_jobs.unwrap_or(1));
+        // nothing is known of the variant at 8 jobs
+        let confidence = if jobs == 8 && key.variants.contains("+cuda") { 0.0 } else { 0.6 };
+        predicted(jobs + u64::from(key.arch == "b"), 16, confidence)
+    };
+    let row = propose(workload.clone(), predict, &terms).with_today(&[]);
+    let found: Vec<(&str, Vec<(u32, u64)>)> = row
+        .builds
+        .iter()
+        .map(|of| {
+            let sizes = of.sizes.iter().map(|size| (size.build_jobs, size.memory_request.0 / GIB)).collect();
+            (of.variants.as_str(), sizes)
+        })
+        .collect();
+    assert_eq!(found, [("~cuda", vec![(4, 5), (8, 9)]), ("+cuda", vec![(4, 4)])]);
+    assert_eq!(row.highest_need, Some(Bytes(3 * GIB)));
+    assert_eq!(propose(workload, predict, &TERMS).with_today(&[]).builds, [], "none without build jobs");
 }

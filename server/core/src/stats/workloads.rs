@@ -12,13 +12,11 @@ use super::{
 };
 use crate::{
     domain::{Hints, Key},
-    recommend::{NeedSource, Workload, WorkloadAttempt},
+    recommend::{MAX_BUILDS, NeedSource, Workload, WorkloadAttempt},
 };
 
 /// Most packages examined. Each takes some predictions.
 pub const MAX_WORKLOADS: usize = 500;
-/// Most builds of one package for which sizes are predicted: the newest ones.
-const MAX_BUILDS: usize = 8;
 /// Most attempts of one package from which today's sizes are read: the newest ones.
 const NEWEST_ATTEMPTS: usize = 5;
 

@@ -1,5 +1,7 @@
 //! `plimsoll recommend`: proposes sizes for jobs, and prints patches with them for other tools.
 
+use std::{fs, path::PathBuf};
+
 use clap::Args;
 use plimsoll_client::questions::QuestionFailure;
 use plimsoll_proto::{limits, v1::RecommendRequest};
@@ -10,9 +12,16 @@ use super::{
     time::{TimeArg, now_unix_ms, parse_moment},
 };
 use crate::{
-    ask::{CommandOutput, ProposalFormat, fleet},
-    commands::{EXIT_STATUSES, ServerArgs, help},
+    ask::{
+        CommandOutput, ProposalFormat, fleet,
+        sizes_file::{Classes, KeptFile},
+    },
+    commands::{ServerArgs, help},
 };
+
+/// Help text: the exit statuses.
+const EXIT_STATUSES: &str = "Exit status: 0 answered, or the file of --into has the right sizes; 10 the file changed; 2 wrong usage, a file \
+that cannot be used (it is then as it was), or a question that the server refused; 3 no answer from the server.";
 
 /// Show what each job or package should request, against what it requests today, and what that saves.
 ///
@@ -22,6 +31,7 @@ use crate::{
 #[command(after_help = help::end(EXIT_STATUSES, &[
     "recommend",
     "recommend --project group/app -o gitlab",
+    "recommend --project group/app -o spack --classes pools.toml --into ci.yaml --summary",
 ]))]
 pub(in crate::commands) struct RecommendArgs {
     #[command(flatten)]
@@ -41,10 +51,10 @@ pub(in crate::commands) struct RecommendArgs {
     /// Only what ended before [default: now].
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     until: Option<TimeArg>,
-    /// Packages to show at most, those that save most.
-    #[arg(long, value_name = "N", default_value_t = limits::RECOMMENDATIONS_DEFAULT,
+    /// Packages to show at most, those that save most [default: 100; 500 with --into or --classes].
+    #[arg(long, value_name = "N", conflicts_with = "into",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::RECOMMENDATIONS)))]
-    limit: u32,
+    limit: Option<u32>,
     /// Price of a GiB for an hour, in the place of the prices that the server knows.
     #[arg(long, value_name = "PRICE")]
     price_gib_hour: Option<f64>,
@@ -54,25 +64,72 @@ pub(in crate::commands) struct RecommendArgs {
     /// How to write the answer. A patch is for one project.
     #[arg(short, long, value_enum, default_value_t = ProposalFormat::Text)]
     output: ProposalFormat,
+    #[command(flatten)]
+    kept: KeptArgs,
+}
+
+/// Options for a file that is kept in git.
+#[derive(Debug, Args)]
+struct KeptArgs {
+    /// With -o spack: classes of machines, a file of pools. Each package gets the cheapest class that holds it at its build jobs.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    classes: Option<PathBuf>,
+    /// Class of all packages without a size of their own [default: such packages keep what they have].
+    #[arg(long, value_name = "NAME", requires = "classes", default_value = "", hide_default_value = true)]
+    default_class: String,
+    /// Bring this file up to date, instead of printing: with -o spack, gitlab, kubernetes or csv. A size changes only if it is too small, or
+    /// if more than 10 % is saved with a confidence of 30 %. What people wrote stays.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    into: Option<PathBuf>,
+    /// With --into: print what changed and why, as Markdown for a merge request.
+    #[arg(long, requires = "into")]
+    summary: bool,
+}
+
+impl KeptArgs {
+    /// Reads the classes.
+    /// Errors: the file cannot be read, or is wrong; or the format has no classes.
+    fn read_classes(&self, format: ProposalFormat) -> Result<Option<Classes>, String> {
+        let Some(path) = &self.classes else { return Ok(None) };
+        if format != ProposalFormat::Spack {
+            return Err("--classes is for -o spack".to_owned());
+        }
+        let text = fs::read_to_string(path).map_err(|error| error.to_string());
+        let classes = text.and_then(|text| Classes::parse(&text, &self.default_class));
+        classes.map(Some).map_err(|why| format!("{}: {why}", path.display()))
+    }
 }
 
 impl RecommendArgs {
     pub(in crate::commands) async fn ask(self) -> Result<CommandOutput, QuestionFailure> {
         let question = self.question(now_unix_ms())?;
-        fleet::recommend(&self.server.connect().await?, question, terminal::shown(self.output)).await
+        let classes = self.kept.read_classes(self.output).map_err(QuestionFailure::Question)?;
+        let build_jobs = classes.as_ref().map(Classes::build_jobs).unwrap_or_default();
+        let question = RecommendRequest { build_jobs, ..question };
+        let client = self.server.connect().await?;
+        match self.kept.into {
+            Some(path) => {
+                let file = KeptFile { path, format: self.output, summary: self.kept.summary };
+                fleet::keep_sizes(&client, question, &file, classes.as_ref()).await
+            }
+            None => fleet::recommend(&client, question, terminal::shown(self.output), classes.as_ref()).await,
+        }
     }
 
     fn question(&self, now_unix_ms: u64) -> Result<RecommendRequest, QuestionFailure> {
         let (from_unix_ms, to_unix_ms) = time_range(self.since, self.until, now_unix_ms)?;
+        let is_file = self.kept.into.is_some() || self.kept.classes.is_some();
+        let usual = if is_file { limits::RECOMMENDATIONS } else { limits::RECOMMENDATIONS_DEFAULT };
         Ok(RecommendRequest {
             project: self.project.clone(),
             stack: self.stack.clone(),
             package: self.package.clone(),
             from_unix_ms,
             to_unix_ms,
-            page_size: self.limit,
+            page_size: self.limit.unwrap_or(usual),
             price_gib_hour: self.price_gib_hour,
             min_confidence: self.min_confidence,
+            build_jobs: Vec::new(),
         })
     }
 }
@@ -103,5 +160,10 @@ mod tests {
         assert_eq!((asked.from_unix_ms, asked.price_gib_hour), (Some(3 * 86_400_000), Some(0.01)));
         assert!(question("--limit 501").is_err() && question("-o yaml").is_err());
         assert!(question("--since 1d --until 2d").is_err());
+        assert_eq!(question("-o csv --into sizes.csv").unwrap().page_size, 500);
+        assert!(question("-o csv --into a --limit 5").unwrap_err().contains("cannot be used with"));
+        for lacks in ["--summary", "--default-class a"] {
+            assert!(question(lacks).unwrap_err().contains("required"), "{lacks}");
+        }
     }
 }

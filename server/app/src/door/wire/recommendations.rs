@@ -2,7 +2,7 @@
 
 use plimsoll_core::{
     domain::FieldViolation,
-    recommend::{Recommendation, Risk, Sizes},
+    recommend::{BuildSizes, Recommendation, Risk, Sizes},
     stats::Filter,
 };
 use plimsoll_proto::{limits, reasons::MIN_CONFIDENCE, v1 as pb};
@@ -30,7 +30,9 @@ pub(crate) fn question(wire: pb::RecommendRequest) -> Result<RecommendQuestion, 
             return Err(FieldViolation::new("page_size", rule));
         }
     };
+    check_jobs(&wire.build_jobs)?;
     Ok(RecommendQuestion {
+        build_jobs: wire.build_jobs,
         filter: Filter {
             project: part("project", project)?,
             stack: part("stack", stack)?,
@@ -43,6 +45,17 @@ pub(crate) fn question(wire: pb::RecommendRequest) -> Result<RecommendQuestion, 
         least_confidence: check_number("min_confidence", wire.min_confidence, 1.0)?.unwrap_or(MIN_CONFIDENCE),
         most: usize::try_from(most).unwrap_or(usize::MAX),
     })
+}
+
+fn check_jobs(jobs: &[u32]) -> Result<(), FieldViolation> {
+    let rule = match jobs.iter().find(|jobs| !(1..=limits::BUILD_JOBS).contains(*jobs)) {
+        Some(wrong) => format!("has {wrong}; it may be 1 to {}", limits::BUILD_JOBS),
+        None if jobs.len() > limits::RECOMMEND_BUILD_JOBS => {
+            format!("has {} numbers, at most {} are allowed", jobs.len(), limits::RECOMMEND_BUILD_JOBS)
+        }
+        None => return Ok(()),
+    };
+    Err(FieldViolation::new("build_jobs", rule))
 }
 
 fn check_number(field: &str, value: Option<f64>, most: f64) -> Result<Option<f64>, FieldViolation> {
@@ -87,7 +100,19 @@ fn recommendation(row: Recommendation) -> pb::Recommendation {
         limit_risk: row.limit_risk.map(risk),
         request_risk: row.request_risk.map(risk),
         taken_back: row.taken_back,
+        highest_need_bytes: row.highest_need.map(|bytes| bytes.0),
+        has_more_builds: row.has_more_builds,
+        builds: row.builds.into_iter().map(build).collect(),
     }
+}
+
+fn build(build: BuildSizes) -> pb::BuildSizes {
+    let sizes = build.sizes.into_iter().map(|size| pb::SizeAtJobs {
+        build_jobs: size.build_jobs,
+        memory_request_bytes: size.memory_request.0,
+        wall_ms: size.wall.0,
+    });
+    pb::BuildSizes { version: build.version, variants: build.variants, sizes: sizes.collect() }
 }
 
 fn sizes(sizes: &Sizes) -> pb::RequestedSizes {
@@ -116,6 +141,8 @@ mod tests {
             (pb::RecommendRequest { price_gib_hour: Some(f64::NAN), ..asked() }, "price_gib_hour"),
             (pb::RecommendRequest { price_gib_hour: Some(-0.1), ..asked() }, "price_gib_hour"),
             (pb::RecommendRequest { min_confidence: Some(1.1), ..asked() }, "min_confidence"),
+            (pb::RecommendRequest { build_jobs: vec![4, 0], ..asked() }, "build_jobs"),
+            (pb::RecommendRequest { build_jobs: vec![1; 9], ..asked() }, "build_jobs"),
             (pb::RecommendRequest { from_unix_ms: Some(2), to_unix_ms: Some(1), ..asked() }, "from_unix_ms"),
         ] {
             assert_eq!(refused(wire), field);

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use plimsoll_core::{
-    domain::{Bytes, Millis},
+    domain::{Bytes, Key, Millis},
     recommend::{DAY, Draft, MONTH, ProposalTerms, Recommendation, Savings, Sizes, WorkloadAttempt, propose},
     stats::{Filter, WorkloadQuestion, Workloads},
 };
@@ -28,6 +28,8 @@ pub(crate) struct RecommendQuestion {
     pub(crate) least_confidence: f64,
     /// Most rows in the answer.
     pub(crate) most: usize,
+    /// Numbers of build jobs at which sizes are wanted, too.
+    pub(crate) build_jobs: Vec<u32>,
 }
 
 /// Bytes for each attempt of the history: an entry in the list of its package, for which twice the
@@ -81,7 +83,7 @@ impl StatisticsService {
         sizing: &SizingService,
         question: RecommendQuestion,
     ) -> Result<RecommendationAnswer, Refusal> {
-        let RecommendQuestion { mut filter, gib_hour, least_confidence, most } = question;
+        let RecommendQuestion { mut filter, gib_hour, least_confidence, most, build_jobs } = question;
         caller.filters(&mut filter.project).map_err(Refusal::Forbidden)?;
         let place = self.question_slots.take_proposal()?;
         // held until the rows are read from disk, which is longer than the pass over all attempts
@@ -100,8 +102,13 @@ impl StatisticsService {
             let Workloads { largest: found, left_out, first_ended_unix_ms, priced, currency, notes } =
                 stats.workloads(&asked, &prices);
             let window = time.window(first_ended_unix_ms);
-            let terms = ProposalTerms { least_confidence, window };
-            let propose = |workload| propose(workload, |key| sizing.one_of_many(key), &terms);
+            let terms = ProposalTerms { least_confidence, window, build_jobs };
+            // sizes by build jobs are for the classes of the caller, not for the server's pools
+            let predict = |key: &Key| match terms.build_jobs.is_empty() {
+                true => sizing.one_of_many(key),
+                false => sizing.one_without_pool(key),
+            };
+            let propose = |workload| propose(workload, predict, &terms);
             let mut drafts: Vec<Draft> = found.into_iter().map(propose).collect();
             Draft::sort(&mut drafts);
             let savings = Savings::of(&drafts);
@@ -148,6 +155,7 @@ mod tests {
             gib_hour: None,
             least_confidence: 0.1,
             most: 10,
+            build_jobs: Vec::new(),
         };
         let held: Vec<_> =
             (0..PROPOSALS_AT_ONCE).map(|_| api.statistics.question_slots.take_proposal().unwrap()).collect();

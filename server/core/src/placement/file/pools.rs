@@ -2,6 +2,7 @@
 
 use std::net::Ipv6Addr;
 
+use plimsoll_proto::limits;
 use toml::Spanned;
 
 use super::{
@@ -57,6 +58,10 @@ impl PlacementReader<'_> {
         let cores = self.read_cores(&at, "cores", table.cores);
         let cpu_request = self.read_cores(&at, "overwrite_max.cpu_request", most.cpu_request);
         let cpu_limit = self.read_cores(&at, "overwrite_max.cpu_limit", most.cpu_limit);
+        if let Some(jobs) = table.build_jobs.filter(|jobs| !(1..=limits::BUILD_JOBS).contains(jobs)) {
+            let most = limits::BUILD_JOBS;
+            self.add_mistake(line, format!("{at}: build_jobs is {jobs}; it must be 1 to {most}"));
+        }
         if table.at_once == Some(0) {
             self.add_mistake(line, format!("{at}: at_once is 0, so nothing could run; leave the pool out"));
         }

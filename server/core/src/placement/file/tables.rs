@@ -114,6 +114,10 @@ pub(super) struct PoolTable {
     /// Value: number, 0 to 1000000000.
     #[serde(default)]
     pub(super) price_core_hour: f64,
+    /// Build jobs of one build, for `plimsoll recommend --classes`. It changes nothing here.
+    /// Value: whole number, 1 to 4096.
+    /// Default: `cores`, rounded up.
+    pub(super) build_jobs: Option<u32>,
     /// Attempts that may run here at once.
     /// Value: whole number, at least 1.
     /// Default: no limit; in a pool with hosts, the number of hosts.
