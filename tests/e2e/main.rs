@@ -64,6 +64,7 @@ mod roles;
 mod rpm;
 mod see;
 mod settings;
+mod sizes_jobs;
 mod shadow;
 mod stop;
 mod store_ops;

@@ -11,8 +11,8 @@ const GIB: u64 = 1 << 30;
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
 
-struct Recommended {
-    site: Site,
+pub(crate) struct Recommended {
+    pub(crate) site: Site,
     /// End of the first attempt, milliseconds since 1970.
     first_ended_ms: u64,
 }
@@ -65,7 +65,7 @@ async fn deliver(
 }
 
 /// Ten attempts of `zlib` that need 1 GiB, two of `few`, and six of `killed` that memory stopped at 16 GiB.
-async fn site(options: &[&str]) -> Recommended {
+pub(crate) async fn site(options: &[&str]) -> Recommended {
     let site = Site::start_with(&[], options).unwrap();
     let now_ms = u64::try_from(std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap();
     let first_ms = now_ms - 12 * DAY_MS;
