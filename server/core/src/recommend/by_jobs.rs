@@ -49,7 +49,11 @@ pub(super) fn sizes_by_jobs(
         match found.iter_mut().find(|of| of.version == key.version && of.variants == key.variants) {
             Some(same) => same.sizes = larger(&same.sizes, &sizes),
             None => {
-                found.push(BuildSizes { version: key.version.clone(), variants: key.variants.clone(), sizes })
+                found.push(BuildSizes {
+                    version: key.version.clone(),
+                    variants: key.variants.clone(),
+                    sizes,
+                });
             }
         }
     }

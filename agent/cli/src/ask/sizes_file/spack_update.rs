@@ -69,13 +69,11 @@ impl<'a> SpackUpdate<'a> {
                 Some(old) => self.changed(&of, old, row),
                 None => choice::cheapest(&of, self.classes).map(|best| (best, NEW.to_owned())).ok_or(UNKNOWN),
             };
+            if found.as_ref().is_ok_and(|(choice, _)| choice.is_clamped) {
+                self.report.notes.push(format!("{spec} needs more than any class has"));
+            }
             let (new, why) = match (found, &old) {
-                (Ok((choice, why)), _) => {
-                    if choice.is_clamped {
-                        self.report.notes.push(format!("{spec} needs more than any class has"));
-                    }
-                    (Attributes::of(choice.class, choice.request), why)
-                }
+                (Ok((choice, why)), _) => (Attributes::of(choice.class, choice.request), why),
                 (Err(_), Some(old)) if self.refreshed(old) != *old => {
                     (self.refreshed(old), format!("the class {} changed", old.class()))
                 }

@@ -104,9 +104,12 @@ impl StatisticsService {
             let window = time.window(first_ended_unix_ms);
             let terms = ProposalTerms { least_confidence, window, build_jobs };
             // sizes by build jobs are for the classes of the caller, not for the server's pools
-            let predict = |key: &Key| match terms.build_jobs.is_empty() {
-                true => sizing.one_of_many(key),
-                false => sizing.one_without_pool(key),
+            let predict = |key: &Key| {
+                if terms.build_jobs.is_empty() {
+                    sizing.one_of_many(key)
+                } else {
+                    sizing.one_without_pool(key)
+                }
             };
             let propose = |workload| propose(workload, predict, &terms);
             let mut drafts: Vec<Draft> = found.into_iter().map(propose).collect();

@@ -39,7 +39,7 @@ const REUSE_MAX_TIME: u32 = 3600;
 impl PlacementReader<'_> {
     pub(super) fn read_pool(&mut self, line: usize, mut table: PoolTable) -> Pool {
         let at = format!("pool {}", table.name.get_ref());
-        self.check_prices(line, &at, &table);
+        self.check_numbers(line, &at, &table);
         let hosts = self.read_pool_hosts(&at, &mut table);
         let upstream = self.read_upstream(&at, &mut table, &hosts);
         let name = table.name.into_inner();
@@ -58,10 +58,6 @@ impl PlacementReader<'_> {
         let cores = self.read_cores(&at, "cores", table.cores);
         let cpu_request = self.read_cores(&at, "overwrite_max.cpu_request", most.cpu_request);
         let cpu_limit = self.read_cores(&at, "overwrite_max.cpu_limit", most.cpu_limit);
-        if let Some(jobs) = table.build_jobs.filter(|jobs| !(1..=limits::BUILD_JOBS).contains(jobs)) {
-            let most = limits::BUILD_JOBS;
-            self.add_mistake(line, format!("{at}: build_jobs is {jobs}; it must be 1 to {most}"));
-        }
         if table.at_once == Some(0) {
             self.add_mistake(line, format!("{at}: at_once is 0, so nothing could run; leave the pool out"));
         }
@@ -103,7 +99,11 @@ impl PlacementReader<'_> {
         }
     }
 
-    fn check_prices(&mut self, line: usize, at: &str, table: &PoolTable) {
+    fn check_numbers(&mut self, line: usize, at: &str, table: &PoolTable) {
+        if let Some(jobs) = table.build_jobs.filter(|jobs| !(1..=limits::BUILD_JOBS).contains(jobs)) {
+            let most = limits::BUILD_JOBS;
+            self.add_mistake(line, format!("{at}: build_jobs is {jobs}; it must be 1 to {most}"));
+        }
         for (field, price) in
             [("price_gib_hour", table.price_gib_hour), ("price_core_hour", table.price_core_hour)]
         {
