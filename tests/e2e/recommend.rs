@@ -105,18 +105,19 @@ async fn kept_files_change_once_and_say_why() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     std::fs::write(path("pools.toml"), CLASSES).unwrap();
+    let call = |words: &[&str]| {
+        let answer = site.site.agent.call(words);
+        assert_eq!(answer.stderr, "", "{words:?}");
+        (answer.code, answer.stdout)
+    };
     tokio::task::block_in_place(|| {
-        for format in ["spack", "gitlab", "kubernetes", "csv"] {
-            let (file, classes) = (path(format), path("pools.toml"));
-            let mut words = vec!["recommend", "--project", "group/app", "-o", format, "--into", &file];
-            if format == "spack" {
-                words.extend(["--classes", &classes, "--default-class", "small"]);
-            }
-            let call = |words: &[&str]| {
-                let answer = site.site.agent.call(words);
-                assert_eq!(answer.stderr, "", "{words:?}");
-                (answer.code, answer.stdout)
-            };
+        let classes = path("pools.toml");
+        let of_spack = ["--classes", &classes, "--default-class", "small"];
+        let formats = [("spack", &of_spack[..]), ("gitlab", &[]), ("kubernetes", &[]), ("csv", &[])];
+        for (format, more) in formats {
+            let file = path(format);
+            let words = ["recommend", "--project", "group/app", "-o", format, "--into", &file];
+            let words = [&words[..], more].concat();
             let summary = [words.as_slice(), &["--summary"]].concat();
             let (code, text) = call(&summary);
             assert_eq!(code, Some(10), "{text}");

@@ -10,7 +10,7 @@ use std::{
 
 use axum::{Router, body::Bytes, http::Request};
 use plimsoll_tests::{Answer, Programs, assert_has};
-use yaml_rust2::{Yaml, YamlLoader};
+use yaml_rust2::YamlLoader;
 
 use crate::{
     recommend::{Recommended, site},
@@ -45,6 +45,16 @@ const GITHUB: Forge = Forge {
     text: "body",
 };
 
+/// Runs git; gives what it printed.
+fn git(dir: &Path, words: &[&str]) -> String {
+    let mut git = Command::new("git");
+    git.args(["-c", "user.name=a", "-c", "user.email=a@example"]).args(words).current_dir(dir);
+    git.env("GIT_CONFIG_GLOBAL", "/dev/null");
+    let output = git.output().unwrap();
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
 /// Requests to the API: method with path, and body.
 type Requests = Arc<Mutex<Vec<(String, String)>>>;
 
@@ -68,7 +78,10 @@ impl Project {
             let name = format!("{} {}", request.method(), request.uri().path());
             let query = request.uri().query().unwrap_or_default().to_owned();
             // a request of a fork has the same branch
-            assert!(!is_question || query.contains("created_by_me") || query.contains("head=group"), "{query}");
+            assert!(
+                !is_question || query.contains("created_by_me") || query.contains("head=group"),
+                "{query}"
+            );
             let body: Bytes = axum::body::to_bytes(request.into_body(), 1 << 20).await.unwrap();
             recorded.lock().unwrap().push((name, String::from_utf8(body.to_vec()).unwrap()));
             if is_question { *answer.lock().unwrap() } else { "{}" }
@@ -77,7 +90,7 @@ impl Project {
         let address = format!("http://{}", listener.local_addr().unwrap());
         tokio_util::task::TaskTracker::new().spawn(async move { axum::serve(listener, api).await });
         let project = Self { forge, site, api: address, requests, open };
-        project.git(project.dir(), &["init", "--quiet", "--bare", "--initial-branch=main", "group/app.git"]);
+        git(project.dir(), &["init", "--quiet", "--bare", "--initial-branch=main", "group/app.git"]);
         project.edit("sizes: first", "main", |checkout| {
             fs::write(checkout.join("ours.txt"), "by hand\n").unwrap();
         });
@@ -92,30 +105,19 @@ impl Project {
         self.dir().join("group/app.git")
     }
 
-    /// Runs git; gives what it printed.
-    fn git(&self, dir: &Path, words: &[&str]) -> String {
-        let mut git = Command::new("git");
-        git.args(["-c", "user.name=a", "-c", "user.email=a@example"]).args(words).current_dir(dir);
-        git.env("GIT_CONFIG_GLOBAL", "/dev/null");
-        let output = git.output().unwrap();
-        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
-    }
-
     /// Commits a change of another person to a branch.
     fn edit(&self, message: &str, branch: &str, change: impl Fn(&Path)) {
         let checkout = tempfile::tempdir().unwrap();
         let remote = self.remote().display().to_string();
-        self.git(checkout.path(), &["clone", "--quiet", &remote, "."]);
-        if !self.git(&self.remote(), &["branch", "--list", branch]).is_empty() {
-            self.git(checkout.path(), &["checkout", "--quiet", branch]);
+        git(checkout.path(), &["clone", "--quiet", &remote, "."]);
+        if !git(&self.remote(), &["branch", "--list", branch]).is_empty() {
+            git(checkout.path(), &["checkout", "--quiet", branch]);
         }
         change(checkout.path());
-        self.git(checkout.path(), &["add", "."]);
-        self.git(checkout.path(), &["commit", "--quiet", "--message", message]);
-        self.git(checkout.path(), &["push", "--quiet", "origin", &format!("HEAD:{branch}")]);
+        git(checkout.path(), &["add", "."]);
+        git(checkout.path(), &["commit", "--quiet", "--message", message]);
+        git(checkout.path(), &["push", "--quiet", "origin", &format!("HEAD:{branch}")]);
     }
-}
 
     /// Runs the job's script.
     fn run(&self) -> Answer {
@@ -126,14 +128,17 @@ impl Project {
         }
         let step = &at[0];
         let script = step.as_str().or_else(|| step["run"].as_str()).unwrap();
-        let mut command = self.site.site.agent.command(&[]);
+        let command = self.site.site.agent.command(&[]);
         let mut shell = Command::new("sh");
         shell.env_clear();
         shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         drop(command);
         let programs = Programs::for_tests().agent.parent().unwrap().display().to_string();
-        let path = std::env::var("PATH").unwrap();
-        shell.env("PATH", format!("{programs}:{path}")).args(["-c", script]).current_dir(self.dir());
+        let path = std::env::var_os("PATH").unwrap();
+        shell
+            .env("PATH", format!("{programs}:{}", path.display()))
+            .args(["-c", script])
+            .current_dir(self.dir());
         let remote = format!("file://{}", self.dir().display());
         for (name, value) in [
             ("PLIMSOLL_SIZES_FILE", "sizes.yml"),
@@ -166,7 +171,7 @@ impl Project {
 
     /// The commit of a branch of the remote repository; empty if there is none.
     fn head(&self, branch: &str) -> String {
-        self.git(&self.remote(), &["for-each-ref", "--format=%(objectname)", &format!("refs/heads/{branch}")])
+        git(&self.remote(), &["for-each-ref", "--format=%(objectname)", &format!("refs/heads/{branch}")])
     }
 }
 
@@ -177,12 +182,13 @@ async fn opens_one_request_and_updates_it(forge: Forge) {
         let first = project.run();
         assert_eq!(first.code, Some(0), "{first:?}");
         let changes = project.changes();
-        let [(name, body)] = changes.as_slice() else { panic!("{changes:?}") };
+        assert_eq!(changes.len(), 1, "{changes:?}");
+        let (name, body) = &changes[0];
         assert!(name.starts_with("POST "), "{name}");
         assert_has(body, ["main", "zlib", "Sizes", forge.text]);
         let proposed = project.head("plimsoll/sizes");
         assert_eq!(project.head("main"), main, "nothing is merged");
-        let files = project.git(&project.remote(), &["diff", "--name-only", "main", "plimsoll/sizes"]);
+        let files = git(&project.remote(), &["diff", "--name-only", "main", "plimsoll/sizes"]);
         assert_eq!(files, "sizes.yml");
 
         *project.open.lock().unwrap() = forge.open.0;
@@ -196,10 +202,13 @@ async fn opens_one_request_and_updates_it(forge: Forge) {
         let theirs = project.head("plimsoll/sizes");
         let third = project.run();
         assert_has(&third.printed(), ["has commits of others"]);
-        assert_eq!((third.code, project.changes().len(), project.head("plimsoll/sizes")), (Some(0), 0, theirs));
+        assert_eq!(
+            (third.code, project.changes().len(), project.head("plimsoll/sizes")),
+            (Some(0), 0, theirs)
+        );
 
         // what is proposed is on the default branch already: the request is closed, and its branch goes
-        project.git(&project.remote(), &["update-ref", "refs/heads/main", "refs/heads/plimsoll/sizes"]);
+        git(&project.remote(), &["update-ref", "refs/heads/main", "refs/heads/plimsoll/sizes"]);
         let fourth = project.run();
         assert_has(&fourth.printed(), ["no size changes"]);
         let closed = project.changes();
@@ -219,22 +228,30 @@ async fn github_gets_one_pull_request() {
     opens_one_request_and_updates_it(GITHUB).await;
 }
 
+async fn a_failed_job_says_why(forge: Forge) {
+    let mut project = Project::start(forge).await;
+    let server = std::mem::replace(&mut project.api, "http://127.0.0.1:9".to_owned());
+    tokio::task::block_in_place(|| {
+        let refused = project.run();
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert_has(&refused.stderr, ["refuses the request"]);
+        git(&project.remote(), &["branch", "-D", "plimsoll/sizes"]);
+        project.api = server;
+        // the file is one that cannot be read as sizes
+        let broken = |checkout: &Path| fs::write(checkout.join("sizes.yml"), "<<<<<<< a\n").unwrap();
+        project.edit("broken", "main", broken);
+        let unread = project.run();
+        assert_eq!((unread.code, project.head("plimsoll/sizes")), (Some(1), String::new()), "{unread:?}");
+        assert_has(&unread.stderr, ["nothing is pushed"]);
+    });
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn failed_jobs_say_why() {
-    for forge in [GITLAB, GITHUB] {
-        let mut project = Project::start(forge).await;
-        let server = std::mem::replace(&mut project.api, "http://127.0.0.1:9".to_owned());
-        tokio::task::block_in_place(|| {
-            let refused = project.run();
-            assert_eq!(refused.code, Some(1), "{refused:?}");
-            assert_has(&refused.stderr, ["refuses the request"]);
-            project.git(&project.remote(), &["branch", "-D", "plimsoll/sizes"]);
-            project.api = server;
-            // the file is one that cannot be read as sizes
-            project.edit("broken", "main", |checkout| fs::write(checkout.join("sizes.yml"), "<<<<<<< a\n").unwrap());
-            let unread = project.run();
-            assert_eq!((unread.code, project.head("plimsoll/sizes")), (Some(1), String::new()), "{unread:?}");
-            assert_has(&unread.stderr, ["nothing is pushed"]);
-        });
-    }
+async fn failed_jobs_of_gitlab_say_why() {
+    a_failed_job_says_why(GITLAB).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_jobs_of_github_say_why() {
+    a_failed_job_says_why(GITHUB).await;
 }

@@ -77,16 +77,11 @@ impl SizingService {
         tokio::task::spawn_blocking(computing).await.ok()
     }
 
-    /// The prediction for a key with its pool, for a walk over very many keys. Neither counted nor
+    /// The prediction for a key, for a walk over very many keys; `in_pool`: within the maximum of its pool. Neither counted nor
     /// cached: the cache is for builds about to start.
-    pub(crate) fn one_of_many(&self, key: &Key) -> Prediction {
-        let prediction = self.one_without_pool(key);
-        if self.has_pools() { self.pools.lowered(key, prediction) } else { prediction }
-    }
-
-    /// The same without a pool: it depends on history and settings alone.
-    pub(crate) fn one_without_pool(&self, key: &Key) -> Prediction {
-        self.history.read(|history| predict::predict(history, key, &self.settings))
+    pub(crate) fn one_of_many(&self, key: &Key, in_pool: bool) -> Prediction {
+        let prediction = self.history.read(|history| predict::predict(history, key, &self.settings));
+        if in_pool && self.has_pools() { self.pools.lowered(key, prediction) } else { prediction }
     }
 
     /// The prediction for a key without a pool, for callers that choose the pool themselves. Not

@@ -104,13 +104,7 @@ impl StatisticsService {
             let window = time.window(first_ended_unix_ms);
             let terms = ProposalTerms { least_confidence, window, build_jobs };
             // sizes by build jobs are for the classes of the caller, not for the server's pools
-            let predict = |key: &Key| {
-                if terms.build_jobs.is_empty() {
-                    sizing.one_of_many(key)
-                } else {
-                    sizing.one_without_pool(key)
-                }
-            };
+            let predict = |key: &Key| sizing.one_of_many(key, terms.build_jobs.is_empty());
             let propose = |workload| propose(workload, predict, &terms);
             let mut drafts: Vec<Draft> = found.into_iter().map(propose).collect();
             Draft::sort(&mut drafts);
