@@ -2,7 +2,7 @@
 //! have that a test has not.
 
 /// Commands that are not run, by their beginning, each with the reason.
-pub(super) const NOT_RUN: [(&str, &str); 20] = [
+pub(super) const NOT_RUN: [(&str, &str); 21] = [
     (".ci/run", "runs this test"),
     ("apt-get ", "needs a network and root"),
     ("chown -R plimsoll", "needs root, and writes into /etc"),
@@ -15,6 +15,7 @@ pub(super) const NOT_RUN: [(&str, &str); 20] = [
     ("kubectl ", "needs a cluster; deploy.rs renders what is applied"),
     ("plimsoll attach --cgroup", "needs a cgroup of a build; attach.rs makes one"),
     ("plimsoll attach --pid", "needs a process of a build; attach.rs starts one"),
+    ("plimsoll recommend --project spack/spack-packages", "needs a file of classes; recommend.rs has one"),
     ("plimsoll watch", "runs until it is stopped; see.rs reads what it shows"),
     (
         "plimsoll-server --data-dir /var/lib/plimsoll import --project",

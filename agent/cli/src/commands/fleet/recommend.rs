@@ -30,8 +30,7 @@ that cannot be used (it is then as it was), or a question that the server refuse
 #[derive(Debug, Args)]
 #[command(after_help = help::end(EXIT_STATUSES, &[
     "recommend",
-    "recommend --project group/app -o gitlab",
-    "recommend --project group/app -o spack --classes pools.toml --into ci.yaml --summary",
+    "recommend --project group/app -o gitlab --into sizes.yml",
 ]))]
 pub(in crate::commands) struct RecommendArgs {
     #[command(flatten)]
