@@ -33,7 +33,7 @@ fn thousands_of_short_processes_leave_nothing_behind() {
 fn the_build_runs_even_without_agent_resources() {
     let dir = tempfile::tempdir().unwrap();
     let agent = Agent::alone(dir.path()).with("PLIMSOLL_TOKEN", "secret");
-    for limit in ["n 8", "n 12", "s 128", "v 30000"] {
+    for limit in ["n 8", "n 12", "s 128", "v 40000"] {
         let of =
             agent.command(&["run", "--retry-in-place=1", "--", "sh", "-c", "exit {jobs}5$PLIMSOLL_TOKEN"]);
         let mut limited = Command::new("sh");
