@@ -15,6 +15,7 @@ use plimsoll_measure::{
 use super::{found::AttachRefusal, process::Process, *};
 
 mod job;
+mod runner;
 
 const POD: &str = "5f0e1d1c-1111-2222-3333-444455556666";
 const BUILD: &str = "b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0";
@@ -181,35 +182,6 @@ async fn a_v1_pod_is_followed_without_visible_processes() {
     assert_eq!((reading.need, reading.cpu_usec), (60_000_000, 9000));
     let by_id = look(&fake, Some("/host"), &Target::Container(part(BUILD))).await.unwrap();
     assert!(by_id.groups.unwrap().memory.dir.ends_with(BUILD));
-}
-
-#[tokio::test]
-async fn a_runners_cgroup_needs_a_memory_limit() {
-    let fake = FakeKernel::v2("/runner");
-    let dir = "/sys/fs/cgroup/runner";
-    group(&fake, dir, &format!("10\n20\n{}\n", std::process::id()));
-    process(&fake, 10, 1000, "/runner", "x");
-    process(&fake, 20, 3000, "/runner", "x");
-    // the runner's worker is started by what listens for jobs
-    let stat = std::fs::read_to_string(fake.kernel().path("/proc/20/stat")).unwrap();
-    fake.write("/proc/20/stat", &stat.replacen("S 1 ", "S 10 ", 1));
-    fake.write("/proc/10/status", "RssAnon:\t90000 kB\n");
-    let look = async |is_of_runner| {
-        let site = HostView { is_of_runner, ..HostView::new(&fake.kernel(), None, None) };
-        find::wait_for(&site, &Target::Process(20), NOW).await.unwrap()
-    };
-    let found = look(true).await;
-    assert!(found.groups.is_none() && !found.since_birth);
-    assert!(found.failed_ways[0].contains("has no memory limit"), "{:?}", found.failed_ways);
-    fake.write(&format!("{dir}/memory.max"), "300000000\n");
-    let found = look(true).await;
-    assert!(found.groups.is_some() && !found.since_birth, "{:?}", found.failed_ways);
-    assert!(look(false).await.groups.is_none(), "any other build has no runner in it");
-    group(&fake, dir, &format!("10\n20\n50\n{}\n", std::process::id()));
-    process(&fake, 50, 500, "/runner", "x");
-    fake.write("/proc/50/status", "RssAnon:\t90000 kB\n");
-    let found = look(true).await;
-    assert!(found.groups.is_none(), "it is of another job: {}", found.how_followed);
 }
 
 #[tokio::test]
@@ -421,10 +393,4 @@ async fn shared_cgroup_processes_are_followed_by_process_tree() {
     // ended, and not waited for yet
     EndWatch::new(&site, found.main, None, None).ended().await;
     child.wait().unwrap();
-}
-
-#[test]
-fn steps_cannot_read_the_agents_memory() {
-    hide_from_job();
-    assert_eq!(nix::sys::prctl::get_dumpable(), Ok(false));
 }

@@ -145,8 +145,7 @@ metrics! {
         in Unit::Bytes;
     history_bytes_max: BytesGauge = "history_max", "Limit of that memory; beyond it the oldest attempts are kept on disk only",
         in Unit::Bytes;
-    lowerings_taken_back: KindCounters = "lowerings_taken_back",
-        "Lowered memory sizes that failed and were taken back, by how they failed: killed, failed; the log names project and package";
+    lowerings_taken_back: KindCounters = "lowerings_taken_back", "Lowered memory sizes taken back, by how they failed: killed, failed";
     predictions: KindCounters = "predictions", "Predictions, by the rung with the most weight";
     predict_seconds: KindHistograms = "predict", "Time to compute one prediction, by the rung with the most weight",
         from Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.000_001, 2.0, 16))),

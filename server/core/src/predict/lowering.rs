@@ -1,7 +1,7 @@
 //! Takes back a lowering that failed: a build whose new, lower memory size was too small gets its old size back, as a floor under what is
 //! predicted for it, for three months.
 //!
-//! Sizes are those that attempts really had, whoever set them: a file in git, the webhook, an answer to Spack, or a person. The rule, over
+//! Sizes are those that attempts really had, from a file in git, the webhook, an answer to Spack, or a person. The rule, over
 //! the trusted attempts of one line of builds (same project, package, variants, arch, build system and build jobs; any version and
 //! compiler) in the order of their ends:
 //!
@@ -25,7 +25,7 @@ use plimsoll_proto::{lowering::taken_back, reasons::SizeBound, v1::TakenBackLowe
 use super::{
     Settings,
     next_size::size_of_need,
-    similar::{have_near_inputs, is_near},
+    similar::{is_near, nearness},
 };
 use crate::domain::{
     AttemptBrief, AttemptId, Bytes, Cause, History, Key, Millis, Outcome, Prediction, RetryOf, Rung,
@@ -215,6 +215,14 @@ fn failed_lowering(
 /// that reason.
 fn is_alike(one: &RungObservation, other: &RungObservation) -> bool {
     one.jobs == other.jobs && one.brief.key.arch == other.brief.key.arch && have_near_inputs(one, other)
+}
+
+/// Whether two attempts had about the same input, or both inputs are unknown.
+fn have_near_inputs(one: &RungObservation, other: &RungObservation) -> bool {
+    match (one.input.is_nan(), other.input.is_nan()) {
+        (false, false) => nearness(f64::from(one.input), other) >= 0.5,
+        (no_input, no_other) => no_input == no_other,
+    }
 }
 
 /// Whether two builds of one line have also version, compiler and stack in common.

@@ -312,17 +312,9 @@ pub(super) fn is_near(input: Option<u64>, observation: &RungObservation) -> bool
     }
 }
 
-/// Whether two attempts had about the same input, or both inputs are unknown.
-pub(super) fn have_near_inputs(one: &RungObservation, other: &RungObservation) -> bool {
-    match (one.input.is_nan(), other.input.is_nan()) {
-        (false, false) => nearness(f64::from(one.input), other) >= 0.5,
-        (no_input, no_other) => no_input == no_other,
-    }
-}
-
 /// Weight of an attempt by the distance of its input size from `asked`, a logarithm to base 2; 1 if the inputs are equal or unknown. It is
 /// a rational quadratic kernel over the logarithms: it falls slowly, so that a distant attempt still counts a little.
-fn nearness(asked: f64, observation: &RungObservation) -> f64 {
+pub(super) fn nearness(asked: f64, observation: &RungObservation) -> f64 {
     if observation.input.is_nan() {
         return 1.0;
     }
