@@ -18,8 +18,8 @@ use crate::{
 };
 use plimsoll_base::{named_enum, quantity};
 
-/// Confidence below which sizes are a guess, 0 to 1: they are not shown as advice, and not used for jobs. Without attempts of the package
-/// itself, attempts of other packages give a confidence below ten percent.
+/// Confidence below which sizes are a guess, 0 to 1: they are not shown as advice, and not used for jobs. Attempts of other packages give no
+/// confidence.
 pub const MIN_CONFIDENCE: f64 = 0.1;
 
 /// Number of build jobs for each requested core from which both numbers are explained.
@@ -139,7 +139,7 @@ fn based_on(numbers: &[(SizeKind, &Quantity, Reason)]) -> Option<String> {
     all.max_by_key(|source| shared(source)).filter(|source| shared(source) > 1).map(str::to_owned)
 }
 
-/// The confidence, and why it is not higher: `41 %: only 1 attempt is known`.
+/// The confidence, and why it is not higher: `96 %: only 1 attempt is known`.
 fn confidence(prediction: &Prediction) -> String {
     let sure = figures::percent(prediction.confidence);
     match prediction.unsure_because.as_str() {

@@ -24,7 +24,7 @@ pub struct Prediction {
     pub wall_p50: Quantity,
     /// Wall time that 95 % of the attempts need, milliseconds.
     pub wall_p95: Quantity,
-    /// Confidence in the prediction, from 0 (a guess) to 1 (many attempts of exactly this key that agree).
+    /// Share of the next builds that are expected to stay within the memory limit, 0 to 1; 0 for a guess or a default.
     pub confidence: f64,
     /// Why the confidence is not higher, in a few words; empty if it is high. It is not stored, because it can be computed again.
     #[serde(skip)]
@@ -68,7 +68,8 @@ impl Prediction {
         ]
     }
 
-    /// Confidence in one number of the prediction, 0 to 1. It is 0 for a configured default, even if the other numbers are well known.
+    /// Confidence in one number of the prediction, 0 to 1: that in the prediction, unless the number follows from fewer attempts. It is 0 for a
+    /// configured default, even if the other numbers are well known.
     pub fn confidence_in(&self, quantity: &Quantity) -> f64 {
         let basis = &quantity.basis;
         if basis.is_default() { 0.0 } else { basis.confidence.unwrap_or(self.confidence) }
@@ -89,8 +90,8 @@ pub struct LowerBound {
     pub least: Bytes,
 }
 
-/// Default for the confidence from which a number counts as known for this build, and not only for the fleet.
-pub const KNOWN_CONFIDENCE: f64 = 0.3;
+/// Default for the confidence from which a number counts as known for this build: nine of ten builds stay within it.
+pub const KNOWN_CONFIDENCE: f64 = 0.9;
 
 impl Prediction {
     /// Whether a number of the prediction has a confidence of at least `floor`. A configured default never counts as known.

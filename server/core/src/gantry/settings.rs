@@ -80,7 +80,7 @@ impl Default for Settings {
             ephemeral_storage: Vec::new(),
             max_ephemeral_storage: None,
             retry_exit_codes: Vec::new(),
-            // a lower confidence is a guess from other packages' builds; one build of the package itself gives more
+            // a guess from other packages' builds has none; one build of the package itself gives more
             confidence: MIN_CONFIDENCE,
             // a client asks for one spec after another: at this limit 1,000 specs take less than a minute
             answer_within: Duration::from_millis(50),

@@ -101,15 +101,6 @@ impl Distribution {
         Self { deviation, within_groups, unseen, ..Self::with_defaults(similar, points, defaults) }
     }
 
-    /// Like [`Self::expected`], for its quantiles alone: without what [`Self::smoothed`] needs, which takes longer than all else.
-    pub(super) fn observed(
-        similar: &SimilarAttempts<'_>,
-        point: impl Fn(&WeightedAttempt<'_>) -> (f64, f64),
-        defaults: Option<[f64; 2]>,
-    ) -> Self {
-        Self::with_defaults(similar, points(similar, point), defaults)
-    }
-
     fn with_defaults(
         similar: &SimilarAttempts<'_>,
         mut points: Vec<WeightedValue>,

@@ -1,32 +1,21 @@
-//! Replaces guesses by the operator's defaults: below [`MIN_CONFIDENCE`] an answer has the sizes configured for an unknown build, and its
-//! reason says so. Memory sizes are never below what attempts of the package are known to need.
+//! Replaces guesses by the operator's defaults: where all attempts are of other packages an answer has the sizes configured for an unknown
+//! build, and its reason says so.
 
 use plimsoll_proto::{
     figures,
     reasons::{MIN_CONFIDENCE, SizeBound},
 };
 
-use super::{Settings, defaults, memory, similar::SimilarAttempts, words};
-use crate::domain::{Key, Prediction, Quantity, Rung};
+use super::{Settings, defaults, similar::SimilarAttempts, words};
+use crate::domain::{Key, Prediction, Rung};
 
-/// Whether a prediction is based on too few or too different builds to be used.
+/// Whether a prediction is a guess because its attempts are of other packages: it is not used.
 pub fn is_guess(prediction: &Prediction) -> bool {
-    let mut sizes = [&prediction.memory_request, &prediction.memory_limit].into_iter();
-    let is_share = sizes.any(|size| size.basis.quantile > 0.0) && prediction.lower_bound.is_none();
-    is_of_others(prediction) || (is_unsure(prediction) && is_share)
-}
-
-/// Whether the prediction is a guess because its attempts are of other packages: a guess from them alone is not used.
-pub(super) fn is_of_others(prediction: &Prediction) -> bool {
     let Prediction { memory_request, memory_limit, cpu_request, cpu_limit, wall_p50, wall_p95, .. } =
         prediction;
     let mut numbers = [memory_request, memory_limit, cpu_request, cpu_limit, wall_p50, wall_p95].into_iter();
-    is_unsure(prediction)
-        && numbers.any(|number| matches!(number.basis.rung, Rung::Fleet | Rung::BuildSystem))
-}
-
-fn is_unsure(prediction: &Prediction) -> bool {
     prediction.confidence < MIN_CONFIDENCE
+        && numbers.any(|number| matches!(number.basis.rung, Rung::Fleet | Rung::BuildSystem))
 }
 
 /// Replaces each number of low confidence by the operator's default. Memory sizes that follow from kills are not guesses, and stay.
@@ -36,14 +25,12 @@ pub(super) fn replace_guesses(
     key: &Key,
     settings: &Settings,
 ) {
-    let least = memory::least_sizes(similar, settings);
-    let mut default =
-        Prediction { memory_request: least.request, memory_limit: least.limit, ..defaults(key, settings) };
+    let mut default = defaults(key, settings);
     if prediction.lower_bound.is_some() {
         default.memory_request.clone_from(&prediction.memory_request);
         default.memory_limit.clone_from(&prediction.memory_limit);
     } else {
-        prediction.reason = reason(prediction, similar, key, &default.memory_limit);
+        prediction.reason = reason(prediction, similar, key);
     }
     for quantity in default.quantities_mut() {
         if quantity.basis.bound == SizeBound::Default {
@@ -71,15 +58,12 @@ fn make_consistent(prediction: &mut Prediction) {
     }
 }
 
-/// Names the attempts that are too few to decide, and says that the default, `limit`, is used.
-fn reason(prediction: &Prediction, similar: &SimilarAttempts<'_>, key: &Key, limit: &Quantity) -> String {
-    let is_default = limit.basis.bound == SizeBound::Default;
+/// Names the attempts that do not decide, and says that the default is used.
+fn reason(prediction: &Prediction, similar: &SimilarAttempts<'_>, key: &Key) -> String {
     let attempts = figures::counted(prediction.attempts.into(), "attempt");
-    let known = if similar.knows_package() { "too little" } else { "nothing" };
-    let (scope, sure) = (words::rung_scope(similar.main_rung()), figures::percent(prediction.confidence));
-    let but = if is_default { "" } else { ", but no less than attempts of the package have needed" };
+    let scope = words::rung_scope(similar.main_rung());
     format!(
-        "{known} is known about {} yet, so this is the configured default{but}: {attempts}, mostly of {scope}, would be only {sure} sure",
+        "nothing is known about {} yet, so this is the configured default: the {attempts} that were looked at are of {scope}",
         key.describe()
     )
 }

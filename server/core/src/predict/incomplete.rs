@@ -19,11 +19,11 @@ use plimsoll_proto::{
 };
 
 use super::{guess, similar::SimilarAttempts};
-use crate::domain::{Prediction, Quantity, Rung, RungObservation};
+use crate::domain::{KNOWN_CONFIDENCE, Prediction, Quantity, Rung, RungObservation};
 
-/// Highest confidence if each build's need was read several times: one half, by judgement, because peaks between scrapes and memory outside
-/// the processes are missed.
-const HIGHEST_CONFIDENCE: f64 = 0.5;
+/// Highest confidence if each build's need was read several times: what a request needs to be used, by judgement, because peaks between
+/// scrapes and memory outside the processes are missed.
+const HIGHEST_CONFIDENCE: f64 = KNOWN_CONFIDENCE;
 
 /// Raises `own` to `measured`, the same prediction without attempts with an incomplete need. `pools`: the attempts that each prediction
 /// was computed from.
@@ -71,7 +71,7 @@ fn raise_limit(own: &mut Prediction, measured: Prediction, source: IncompleteNee
     if is_default && own.lower_bound.is_some() {
         // a size proven by kills is larger than a default or a guess from other packages, but must not replace what attempts of this
         // package show
-        if !measured.memory_limit.basis.is_default() && !guess::is_of_others(&measured) {
+        if !measured.memory_limit.basis.is_default() && !guess::is_guess(&measured) {
             raise_quantity(&mut own.memory_limit, &measured.memory_limit);
         }
         own.memory_limit.basis.confidence = Some(measured.confidence);
@@ -117,14 +117,11 @@ fn heaviest_incomplete_need(similar: &SimilarAttempts<'_>) -> Option<IncompleteN
 
 /// Highest confidence that the attempts allow: the weighted mean over how each attempt was measured.
 fn highest_confidence(similar: &SimilarAttempts<'_>) -> f64 {
-    let sure = |observation: &RungObservation| match observation.incomplete {
-        None => 1.0,
-        Some(_) => HIGHEST_CONFIDENCE,
+    let weight = |counts: fn(&RungObservation) -> bool| -> f64 {
+        similar.attempts.iter().filter(|used| counts(used.observation)).map(|used| used.weight).sum()
     };
-    let (all, known) = similar.attempts.iter().fold((0.0, 0.0), |(all, known), used| {
-        (all + used.weight, known + used.weight * sure(used.observation))
-    });
-    if all > 0.0 { known / all } else { 1.0 }
+    let incomplete = weight(|observation| observation.incomplete.is_some());
+    1.0 - (1.0 - HIGHEST_CONFIDENCE) * incomplete / weight(|_| true).max(f64::MIN_POSITIVE)
 }
 
 impl SimilarAttempts<'_> {

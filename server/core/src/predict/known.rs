@@ -1,16 +1,24 @@
-//! How much each rung counts in confidence, CPU and time, and the confidence in each number except memory, from the attempts that have a
-//! value for it. Attempts that memory stopped prove that a memory size was too small, and show nothing about CPU and time. So a build's
-//! memory may be well known while its CPU is still a default.
+//! The confidence in a number, and how much each rung counts in CPU and time.
+//!
+//! The confidence in a prediction is the share of the next builds that are expected to stay within the memory limit. A configured default
+//! has none, because it says nothing about the build. `replay` compares what was said with what was seen.
+//!
+//! CPU and time have a confidence of their own, from the attempts that have a value for them. Attempts that memory stopped prove that a
+//! memory size was too small, and show nothing about CPU and time. So a build's memory may be well known while its CPU is still a default.
 
-use super::{
-    odd,
-    similar::{WeightedAttempt, credibility_k, credibility_weight},
-    words,
-};
-use crate::domain::Rung;
+use super::similar::{WeightedAttempt, credibility_k, credibility_weight};
+use crate::domain::{Rung, float};
 
-/// Distance from the mean, in standard deviations, that bounds the middle 80 % of a normal distribution.
-const MIDDLE_DEVIATIONS: f64 = 1.28;
+/// Attempts of the same build after which a distribution is as far off as it is without any, times [`FEW_ALIKE_SLOPE`]. Chosen, with the
+/// slope, by the likelihood of the first 40 % of Spack's CI at failure ceilings of 1 to 50 %; on the rest, what is said in the ten bins is
+/// at most 5 points from what is seen.
+const FEW_ALIKE: f64 = 4.0;
+/// Share of the logarithmic odds of a distribution that is left without attempts of the same build.
+const FEW_ALIKE_SLOPE: f64 = 0.5;
+/// Share of builds that CPU limits and times are said to be enough for, where attempts show all of their values.
+const USUAL_COVER: f64 = 0.99;
+/// Bounds a share away from 0 and 1, where its odds would be infinite.
+const LEAST_SHARE: f64 = 1e-4;
 
 /// Attempts, by age, from which a rung counts in full beside wider ones of its package.
 const ENOUGH_ATTEMPTS: f64 = 4.0;
@@ -46,6 +54,21 @@ pub(super) struct KnownValues {
     pub(super) unknown: f64,
 }
 
+/// The share of the next builds that stay within a size that covers `covered` of a predicted distribution; `alike`: attempts of the same
+/// build behind it. Few attempts do not show how far off the next one may be, so the odds of the distribution are flattened (Platt's
+/// scaling, 1999, with a slope that grows with the attempts).
+pub(super) fn share_that_fits(covered: f64, alike: usize) -> f64 {
+    let covered = covered.clamp(LEAST_SHARE, 1.0 - LEAST_SHARE);
+    let alike = float(alike);
+    let slope = (alike + FEW_ALIKE * FEW_ALIKE_SLOPE) / (alike + FEW_ALIKE);
+    1.0 / (1.0 + (covered / (1.0 - covered)).powf(-slope))
+}
+
+/// The number of attempts of the same build, but for its version, that memory did not stop.
+pub(super) fn alike<'u, 'h: 'u>(attempts: impl Iterator<Item = &'u WeightedAttempt<'h>>) -> usize {
+    attempts.filter(|used| used.rung >= Rung::NoVersion && !used.observation.censored).count()
+}
+
 /// Weighs attempts, most similar first, by their values (finite logarithms to base 2).
 pub(super) fn of_values(telling: &[(&WeightedAttempt<'_>, f64)]) -> KnownValues {
     let sum = |rung: &[(&WeightedAttempt<'_>, f64)], untrusted: bool| {
@@ -64,18 +87,9 @@ pub(super) fn of_values(telling: &[(&WeightedAttempt<'_>, f64)]) -> KnownValues 
     };
     let weight_of = weight_of(&shares, &telling.iter().map(|(used, _)| *used));
     let weights: Vec<f64> = telling.iter().map(|(used, _)| weight_of(used)).collect();
-    let width = |up_to: f64| {
-        let counted = telling.iter().zip(&weights).filter(|((_, log), _)| *log <= up_to);
-        let (weight, sum, squares) =
-            counted.fold((0.0, 0.0, 0.0), |(all, sum, squares), ((_, log), weight)| {
-                (all + weight, sum + weight * log, squares + weight * log * log)
-            });
-        let deviation = (squares / weight - (sum / weight).powi(2)).max(0.0).sqrt();
-        (MIDDLE_DEVIATIONS * deviation).exp2() - (-MIDDLE_DEVIATIONS * deviation).exp2()
-    };
-    let width = odd::width_despite_highest(telling.iter().map(|(_, log)| *log), width);
-    let uncensored = telling.iter().filter(|(used, _)| !used.observation.censored).count();
-    let confidence = Some(words::confidence(&shares, uncensored, width));
+    let own = || telling.iter().map(|(used, _)| *used).filter(|used| used.rung.is_of_build());
+    let confidence =
+        Some(if own().next().is_some() { share_that_fits(USUAL_COVER, alike(own())) } else { 0.0 });
     KnownValues { confidence: NumberConfidence { rung, confidence }, weights, unknown }
 }
 
@@ -95,7 +109,7 @@ pub(super) fn weight_of<'u, 'h: 'u, A: Iterator<Item = &'u WeightedAttempt<'h>> 
     }
 }
 
-/// Each rung's share of the weight in confidence, CPU and time, and the share that is unknown. `rungs`: most similar first.
+/// Each rung's share of the weight in CPU and time, and the share that is unknown. `rungs`: most similar first.
 ///
 /// Memory sizes follow attempts of a finer key at once, because too small a size ends builds. Here up to [`ENOUGH_ATTEMPTS`] of them count
 /// about as one each beside the others of the package, so that one odd attempt moves no number by more than its share.

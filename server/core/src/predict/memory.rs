@@ -13,9 +13,8 @@ use plimsoll_proto::reasons::SizeBound;
 use super::{
     Settings,
     distribution::Distribution,
-    known, odd,
     plan::{SizePlan, step_above},
-    similar::{SimilarAttempts, WeightedAttempt},
+    similar::SimilarAttempts,
 };
 use crate::domain::{Basis, Bytes, LowerBound, Quantity, Rung};
 
@@ -40,8 +39,8 @@ pub(super) fn with_pages(need: Bytes) -> Bytes {
 pub(super) struct MemorySizes {
     pub(super) request: Quantity,
     pub(super) limit: Quantity,
-    /// Width of the middle 80 % of the expected needs, relative to the median.
-    pub(super) width: f64,
+    /// Share of the expected needs that are at most the limit, before it is raised because memory stopped the last builds.
+    pub(super) covered: f64,
     /// Set if memory stopped every known attempt of the package and there is no preset: the sizes follow from those kills.
     pub(super) by_kills: Option<LowerBound>,
 }
@@ -57,21 +56,6 @@ fn defaults(similar: &SimilarAttempts<'_>, settings: &Settings) -> Option<[f64; 
     // the configured limit includes the margin already, the distribution is of needs without it
     let sizes = [settings.memory_request.as_f64(), settings.memory_limit.as_f64() / PAGES_FACTOR];
     (settings.preset || !similar.knows_package()).then_some(sizes)
-}
-
-/// Width of the middle 80 % of the needs, relative to the median. Computed from uncensored attempts alone, because a failure must not raise
-/// the confidence.
-fn relative_width(similar: &SimilarAttempts<'_>, settings: &Settings) -> f64 {
-    let fitted = similar.attempts.iter().filter(|used| !used.observation.censored);
-    let weight_of = known::weight_of(&similar.pooled_shares, &fitted);
-    odd::width_despite_highest(fitted.map(|used| used.need), |up_to| {
-        let counted = |used: &WeightedAttempt<'_>| {
-            let is_counted = !used.observation.censored && used.need <= up_to;
-            (if is_counted { used.need } else { f64::NAN }, weight_of(used))
-        };
-        let of = Distribution::observed(similar, counted, defaults(similar, settings));
-        (of.quantile(0.9).value - of.quantile(0.1).value) / of.quantile(0.5).value.max(1.0)
-    })
 }
 
 /// Computes the memory request and limit of a build from similar attempts. `price` is the cost of one failure, in GiB x h.
@@ -117,7 +101,8 @@ pub(super) fn memory_sizes(similar: &SimilarAttempts<'_>, settings: &Settings, p
         limit.basis.bound = SizeBound::Request;
     }
     cover_at_least(&mut limit, &request, seldom);
-    MemorySizes { request, limit, width: relative_width(similar, settings), by_kills: None }
+    let covered = covered(seldom, limit.value);
+    MemorySizes { request, limit, covered, by_kills: None }
 }
 
 /// Caps the request at the preset if every known attempt of the package stayed below it. The preset may be chosen by the size of a node: a
@@ -188,10 +173,10 @@ pub(super) fn default_sizes(settings: &Settings) -> MemorySizes {
     let asked = settings.memory_request.min(Bytes(limit.value));
     let mut request = bounded_quantity(settings, Rung::Default, 0, WantedSize::of(asked));
     request.value = request.value.min(limit.value);
-    MemorySizes { request, limit, width: 0.0, by_kills: None }
+    MemorySizes { request, limit, covered: 0.0, by_kills: None }
 }
 
-/// The operator's defaults, raised to what attempts of the package are known to need. Used in place of a guess.
+/// The operator's defaults, raised to what attempts of the package are known to need. For callers that want a higher confidence.
 pub(super) fn least_sizes(similar: &SimilarAttempts<'_>, settings: &Settings) -> MemorySizes {
     let mut sizes = default_sizes(settings);
     if let Some(stopped) = highest_need(similar, true) {

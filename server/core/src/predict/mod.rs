@@ -5,7 +5,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | `similar` | the attempts of the history that are similar to the key, with weights (the ladder of similarity) |
-//! | `odd` | attempts far below all others, which are left out, and one far above |
+//! | `odd` | attempts far below all others, which are left out |
 //! | `inputs` | adjusts needs to the key's input size |
 //! | `curve` | need and time over the number of build jobs, as lines |
 //! | `jobs` | adjusts needs to the key's number of build jobs, by that curve |
@@ -14,7 +14,7 @@
 //! | `memory`, `rates` | the sizes |
 //! | `next_size` | the next size after memory stopped the last builds |
 //! | `exact` | quantiles of CPU and time, exactly as measured |
-//! | `known` | how much rungs count in confidence, CPU and time, and confidence in each number except memory |
+//! | `known` | the confidence in each number, and how much rungs count in CPU and time |
 //! | `decrease` | limits how far a size decreases, if the operator sets that |
 //! | `lowering` | takes back a lowering that failed: the size before is a floor for three months |
 //! | `words` | the reasons |
@@ -92,11 +92,7 @@ fn grouped(prediction: Prediction, groups: Option<NeedGroups>) -> Prediction {
 /// ([`MIN_CONFIDENCE`](plimsoll_proto::reasons::MIN_CONFIDENCE)). Attempts of the package itself are used, however few.
 pub fn predict_known(history: &History, key: &Key, settings: &Settings) -> Prediction {
     let prediction = predict(history, key, settings);
-    if guess::is_of_others(&prediction) {
-        without_guess(prediction, history, key, settings)
-    } else {
-        prediction
-    }
+    if is_guess(&prediction) { without_guess(prediction, history, key, settings) } else { prediction }
 }
 
 /// Turns a prediction into an answer for callers: a guess is replaced by the default. Callers that have a confidence threshold of their own
@@ -322,10 +318,10 @@ fn work_out_from<'h>(
     decrease::bound_decrease(&mut sizes, history, key, settings);
     let [cpu_request, cpu_limit] = rates::cpu(&similar, settings);
     // kills alone show which sizes are too small, but not which sizes are sufficient
-    let confidence = if sizes.by_kills.is_some() {
+    let confidence = if sizes.by_kills.is_some() || !similar.knows_package() {
         0.0
     } else {
-        words::confidence(&similar.pooled_shares, similar.uncensored_count(), sizes.width)
+        known::share_that_fits(sizes.covered, known::alike(similar.attempts.iter()))
     };
     let mut prediction = Prediction {
         confidence,

@@ -1,5 +1,4 @@
-//! Attempts far below all others of their package, which count only once there are more of them, and one far above, which says little about
-//! how well the others are known.
+//! Attempts far below all others of their package, which count only once there are more of them.
 
 use super::similar::{SimilarAttempts, WeightedAttempt};
 use crate::domain::{AttemptId, Key, Rung};
@@ -10,22 +9,6 @@ const MOST_ODD: usize = 2;
 const FEWEST_OTHERS: usize = 5;
 /// Distance from the lowest of the others, as a logarithm to base 2, that is far below: half of its need.
 const FAR_BELOW: f64 = 1.0;
-
-/// The width that lowers a confidence, of `values` with at least [`FEWEST_OTHERS`] others: the highest one alone lowers it by at most a
-/// third. `width`: that of the values up to a bound, where a confidence is divided by 1 plus the width.
-pub(super) fn width_despite_highest(values: impl Iterator<Item = f64>, width: impl Fn(f64) -> f64) -> f64 {
-    let all = width(f64::INFINITY);
-    // no width is lowered below this
-    if all <= 0.5 {
-        return all;
-    }
-    let mut values: Vec<f64> = values.collect();
-    values.sort_unstable_by(f64::total_cmp);
-    match values.as_slice() {
-        [.., second, _] if values.len() > FEWEST_OTHERS => all.min(1.5 * (1.0 + width(*second)) - 1.0),
-        _ => all,
-    }
-}
 
 impl SimilarAttempts<'_> {
     /// Attempts that count only once there are more of them: up to [`MOST_ODD`], beside [`FEWEST_OTHERS`] others of the package, that

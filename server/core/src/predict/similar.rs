@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::{Settings, known};
+use super::Settings;
 use crate::domain::{AttemptId, Bytes, History, Key, Rung, RungObservation, job_of_part};
 
 /// Which attempts of the history are used.
@@ -106,9 +106,6 @@ pub(super) struct SimilarAttempts<'h> {
     pub(super) fitted_shares: Vec<(Rung, f64)>,
     /// The share of the total weight that `fitted_shares` leave.
     fitted_left: f64,
-    rungs: Vec<known::KnownRung>,
-    /// As `fitted_shares`, for the confidence: see [`known::pooled_shares`].
-    pub(super) pooled_shares: Vec<(Rung, f64)>,
     /// Attempts that were left out as odd, without weight.
     pub(super) left_out: Vec<WeightedAttempt<'h>>,
     /// The share of the total weight that the default gets.
@@ -152,7 +149,6 @@ impl<'h> SimilarAttempts<'h> {
         similar.shares.iter_mut().for_each(|(_, share)| *share /= taken);
         similar.fitted_shares.iter_mut().for_each(|(_, share)| *share /= fitted);
         similar.default_share /= taken;
-        similar.pooled_shares = known::pooled_shares(&similar.rungs).0;
         similar
     }
 
@@ -179,7 +175,6 @@ impl<'h> SimilarAttempts<'h> {
         let first = self.attempts.len();
         let mut weight = RungWeight::default();
         self.add_list(key, rung, |rung| view.on_rung(rung, key), &mut weight);
-        let trusted = weight.uncensored;
         if view.scope == TrustScope::All && rung >= Rung::Package {
             self.add_list(key, rung, |rung| view.listed(rung, key, false), &mut weight);
         }
@@ -196,7 +191,6 @@ impl<'h> SimilarAttempts<'h> {
             let fitted = credibility_weight(self.fitted_left, weight.uncensored, half);
             self.fitted_shares.push((rung, fitted));
             self.fitted_left -= fitted;
-            self.rungs.push(known::KnownRung { rung, known: weight.uncensored, trusted });
         }
         weight.uncensored
     }

@@ -1,4 +1,4 @@
-//! Writes the reason of a prediction as text, and computes its confidence.
+//! Writes the reason of a prediction as text.
 
 use std::fmt::Write as _;
 
@@ -14,71 +14,26 @@ use super::{
 };
 use crate::domain::{Bytes, Key, Quantity, Rung};
 
-/// How much attempts of a rung add to the confidence: 1 for exactly this key, little for the whole fleet.
-fn rung_confidence(rung: Rung) -> f64 {
-    match rung {
-        Rung::Exact => 1.0,
-        Rung::NoVersion => 0.85,
-        Rung::NoCompiler => 0.7,
-        Rung::Package => 0.5,
-        Rung::Siblings => 0.4,
-        Rung::BuildSystem => 0.2,
-        Rung::Fleet => 0.1,
-        Rung::Default => 0.0,
-    }
-}
+/// Confidence below which the answer says why it is low: what a limit has that follows from a few attempts of the same build.
+const SURE_CONFIDENCE: f64 = 0.95;
 
-/// Assumed width of the needs of one build, in medians, until the attempts show it. A single attempt has no spread, and must not give a
-/// higher confidence than two that differ.
-const USUAL_WIDTH: f64 = 0.5;
-
-/// Confidence: the sum of each rung's share times its contribution, divided by 1 plus the width of the expected needs in medians (so it is
-/// halved at a width of one median). `width` counts as many times as there are uncensored attempts after the first, and [`USUAL_WIDTH`]
-/// counts once.
-pub(super) fn confidence(shares: &[(Rung, f64)], uncensored: usize, width: f64) -> f64 {
-    // `sum` is not used, because it returns -0 for an empty list
-    let known = shares.iter().fold(0.0, |known, (rung, share)| known + share * rung_confidence(*rung));
-    let tell = f64::from(u32::try_from(uncensored.saturating_sub(1)).unwrap_or(u32::MAX));
-    let width = (USUAL_WIDTH + tell * width.max(0.0)) / (1.0 + tell);
-    (known / (1.0 + width)).clamp(0.0, 1.0)
-}
-
-/// Confidence below which the answer says why it is low.
-const SURE_CONFIDENCE: f64 = 0.6;
-/// A factor of [`confidence`] above this is not named as the reason of a low confidence.
-const NOTICEABLE_FACTOR: f64 = 0.8;
-
-/// The main reason for a low confidence, found from the factors of [`confidence`]: few uncensored attempts, attempts of other
-/// builds, or needs that differ. Empty for a high confidence, and if nothing is known.
+/// The main reason for a low confidence: few attempts that memory did not stop (named even if the confidence is high), a limit that is cut,
+/// or attempts of other builds. Empty otherwise, and if nothing is known.
 pub(super) fn unsure_because(similar: &SimilarAttempts<'_>, confidence: f64, sizes: &MemorySizes) -> String {
-    let (fitted, width) = (similar.uncensored_count(), sizes.width);
+    let fitted = similar.uncensored_count();
     if sizes.by_kills.is_some() || (fitted == 0 && !similar.attempts.is_empty()) {
         return "memory stopped every known attempt".to_owned();
     }
-    if confidence >= SURE_CONFIDENCE || similar.attempts.is_empty() {
-        return String::new();
+    let is_sure = confidence >= SURE_CONFIDENCE;
+    match (&sizes.limit.basis.bound, fitted) {
+        (_, 0) => String::new(),
+        _ if !similar.knows_package() => format!("all attempts are of {}", rung_scope(similar.main_rung())),
+        (SizeBound::Cap(cap), _) if !is_sure => format!("builds may need more than the highest size, {cap}"),
+        (_, 1) => "only 1 attempt is known".to_owned(),
+        (_, ..FEW_ATTEMPTS) => format!("only {fitted} attempts are known"),
+        _ if is_sure => String::new(),
+        _ => "few attempts have exactly this key".to_owned(),
     }
-    let all = similar.pooled_shares.iter().fold(0.0, |all, (_, share)| all + share);
-    let alike =
-        similar.pooled_shares.iter().fold(0.0, |sum, (rung, share)| sum + share * rung_confidence(*rung))
-            / all;
-    let close = 1.0 / (1.0 + width.max(0.0));
-    if alike < NOTICEABLE_FACTOR && alike <= close {
-        return match similar.main_rung() {
-            rung @ (Rung::Fleet | Rung::BuildSystem | Rung::Siblings | Rung::Default) => {
-                format!("most attempts are of {}", rung_scope(rung))
-            }
-            _ => "few attempts have exactly this key".to_owned(),
-        };
-    }
-    if fitted < FEW_ATTEMPTS {
-        return if fitted == 1 {
-            "only 1 attempt is known".to_owned()
-        } else {
-            format!("only {fitted} attempts are known")
-        };
-    }
-    "the needs of its attempts lie far apart".to_owned()
 }
 
 /// A limit above this multiple of the highest known need is explained in the reason.

@@ -26,6 +26,7 @@ mod kind;
 mod ours;
 mod peers;
 mod policy;
+mod reliability;
 mod report;
 mod stdio;
 mod tally;

@@ -9,7 +9,10 @@ use plimsoll_core::{
     predict::{self, Settings},
 };
 
-use super::policy::{FinishedBuild, MemorySizes, PolicyQuestion, SizingPolicy};
+use super::{
+    policy::{FinishedBuild, MemorySizes, PolicyQuestion, SizingPolicy},
+    reliability::PromisedLimit,
+};
 
 /// Most attempts to predict from; the server's default.
 const HISTORY_ATTEMPTS: usize = 1_000_000;
@@ -61,11 +64,13 @@ impl SizingPolicy for PlimsollPolicy {
         let predicted = predict::predict(&self.history, &ask.key, &self.settings(ask));
         let [request, limit] =
             [&predicted.memory_request, &predicted.memory_limit].map(|size| Bytes(size.value).as_f64());
-        match self.in_force {
+        let promised = PromisedLimit { limit, confidence: predicted.confidence_in(&predicted.memory_limit) };
+        let sizes = match self.in_force {
             SizesInForce::Request => MemorySizes::of(request),
             SizesInForce::Limit => MemorySizes::of(limit),
-            SizesInForce::Both => MemorySizes { request, limit: limit.max(request) },
-        }
+            SizesInForce::Both => MemorySizes { request, ..MemorySizes::of(limit.max(request)) },
+        };
+        MemorySizes { promised: Some(promised), ..sizes }
     }
 
     fn size_after_failure(&mut self, ask: &PolicyQuestion, failed: f64) -> f64 {

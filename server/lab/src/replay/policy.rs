@@ -2,6 +2,8 @@
 
 use plimsoll_core::domain::Key;
 
+use super::reliability::PromisedLimit;
+
 /// What a policy gets before an attempt starts.
 #[derive(Debug, Clone)]
 pub(super) struct PolicyQuestion {
@@ -43,12 +45,14 @@ pub(super) struct MemorySizes {
     pub(super) request: f64,
     /// Memory at which the build is stopped; never below the request.
     pub(super) limit: f64,
+    /// The limit that the policy promises to hold, whatever limit is in force; `None` if it promises nothing.
+    pub(super) promised: Option<PromisedLimit>,
 }
 
 impl MemorySizes {
     /// Uses the same size as request and limit.
     pub(super) fn of(size: f64) -> Self {
-        Self { request: size, limit: size }
+        Self { request: size, limit: size, promised: None }
     }
 }
 

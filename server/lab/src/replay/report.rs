@@ -56,6 +56,9 @@ pub fn text(results: &PolicyResults, gain: Option<GainThreshold>) -> String {
             tally.all_builds.scored
         );
     }
+    // the policies of this server differ in the size that is in force, not in what is predicted
+    let reliability = results.iter().map(|(_, tally)| tally.reliability.text()).find(|text| !text.is_empty());
+    text.push_str(&reliability.unwrap_or_default());
     text.push_str(&against_today(results).unwrap_or_default());
     text.push_str(&gain.map(GainThreshold::words).unwrap_or_default());
     text
@@ -147,6 +150,9 @@ fn tally_json(kind: PolicyKind, tally: &PolicyTally, by_package: bool) -> serde_
     if let Some(fields) = value.as_object_mut() {
         fields.insert("name".to_owned(), kind.as_str().into());
         fields.insert("predict_ns".to_owned(), tally.predict_ns().into());
+        if let Some(reliability) = tally.reliability.json() {
+            fields.insert("reliability".to_owned(), reliability);
+        }
         if let Some(knob) = tally.knob {
             fields.insert("knob".to_owned(), knob.into());
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::kind::PolicyKind;
+use super::{kind::PolicyKind, reliability::Reliability};
 
 pub(crate) type PolicyResults = [(PolicyKind, PolicyTally)];
 
@@ -84,6 +84,8 @@ pub struct PolicyTally {
     /// Nanoseconds spent in all predictions.
     pub(super) nanos: u128,
     pub(super) predictions: u64,
+    /// Confidence of the predictions against what was seen.
+    pub(super) reliability: Reliability,
     /// Value of the policy's setting, if it was changed.
     pub(crate) knob: Option<f64>,
 }

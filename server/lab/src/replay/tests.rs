@@ -293,3 +293,44 @@ fn a_given_preset_fills_missing_requests() {
     let waste = cost(&tape, PolicyKind::Preset, FailureTarget::AsItIs).all_builds.surplus_gib_hours;
     assert!((waste - (3.0 + 1.0)).abs() < 1e-9, "{waste}");
 }
+
+#[test]
+fn what_is_said_of_limits_is_seen() {
+    // builds of 40 packages with a spread of their own each, at ceilings that make limits hold for 50 to 99 % of them
+    let mut state = 7_u64;
+    let mut uniform = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        f64::from(u32::try_from(state >> 32).unwrap()) / f64::from(u32::MAX)
+    };
+    let mut text = "package,wall_ms,peak_bytes\n".to_owned();
+    for _ in 0..100 {
+        for package in 1..=40_u32 {
+            // the sum of twelve uniform numbers is nearly normal
+            let normal = (0..12).map(|_| uniform()).sum::<f64>() - 6.0;
+            let peak = 2e9 * f64::from(package) * ((0.05 + 0.01 * f64::from(package)) * normal).exp2();
+            writeln!(text, "p{package},{HOUR},{peak:.0}").unwrap();
+        }
+    }
+    let tape = tape(&text);
+    let mut reliability = Vec::new();
+    for failure_ceiling in [0.01, 0.1, 0.3, 0.5] {
+        let settings = Settings { failure_ceiling, failure_price: Some(1e-3), ..Settings::default() };
+        let goal = TuneGoal { target: FailureTarget::AsItIs, warmup: 0.0 };
+        let tally = run(&tape, PolicyKind::Plimsoll, &settings, goal, |_| {}).unwrap();
+        let value: serde_json::Value =
+            serde_json::from_str(&json(&tape, &[(PolicyKind::Plimsoll, tally)], None, false)).unwrap();
+        reliability.extend(value["policies"][0]["reliability"].as_array().unwrap().clone());
+    }
+    let bins: Vec<[f64; 3]> = reliability
+        .iter()
+        .map(|bin| ["predictions", "said", "seen"].map(|name| bin[name].as_f64().unwrap()))
+        .filter(|[predictions, ..]| *predictions >= 200.0)
+        .collect();
+    assert!(
+        bins.iter().any(|[_, said, _]| *said < 0.8) && bins.iter().any(|[_, said, _]| *said > 0.95),
+        "{bins:?}"
+    );
+    for [_, said, seen] in &bins {
+        assert!((said - seen).abs() < 0.06, "{bins:?}");
+    }
+}

@@ -77,7 +77,8 @@ fn attempt(
     let before = Instant::now();
     let first = policy.sizes(ask);
     let nanos = before.elapsed().as_nanos();
-    let mut sizes = MemorySizes { request: first.request.max(1.0), limit: first.limit.max(1.0) };
+    let mut sizes =
+        MemorySizes { request: first.request.max(1.0), limit: first.limit.max(1.0), promised: None };
     let (mut lost, mut failures) = (0.0, 0);
     while sizes.limit < done.peak && failures < MAX_TRIES {
         // the build was stopped when it used all of its limit
@@ -89,6 +90,9 @@ fn attempt(
     if let Some(tally) = tally {
         tally.nanos += nanos;
         tally.predictions += 1;
+        if let Some(promised) = first.promised {
+            tally.reliability.add(promised, done.peak);
+        }
         let build = ScoredBuild {
             peak: done.peak,
             wall_ms: done.wall_ms,

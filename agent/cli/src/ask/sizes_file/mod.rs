@@ -48,7 +48,7 @@ pub const FILE_CHANGED: u8 = 10;
 const MIN_SAVING: f64 = 0.10;
 /// Least confidence with which a size is lowered: that from which the server counts a number as known for a build, and not only for the
 /// fleet. A size that is too small is raised with less.
-const CONFIDENCE_TO_LOWER: f64 = 0.3;
+const CONFIDENCE_TO_LOWER: f64 = 0.9;
 
 /// Why a size is new, and why one stays.
 const NEW: &str = "it had no size of its own";

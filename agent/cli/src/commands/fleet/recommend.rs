@@ -77,7 +77,7 @@ struct KeptArgs {
     #[arg(long, value_name = "NAME", requires = "classes", default_value = "", hide_default_value = true)]
     default_class: String,
     /// Bring this file up to date, instead of printing: with -o spack, gitlab, kubernetes or csv. A size changes only if it is too small, or
-    /// if more than 10 % is saved with a confidence of 30 %. What people wrote stays.
+    /// if more than 10 % is saved with a confidence of 90 %. What people wrote stays.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     into: Option<PathBuf>,
     /// With --into: print what changed and why, as Markdown for a merge request.

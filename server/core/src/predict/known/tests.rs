@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::{
-    domain::{Cause, Cores, CpuMicros, History, Outcome, Summary, test_summary},
+    domain::{Cause, Cores, CpuMicros, History, KNOWN_CONFIDENCE, Outcome, Summary, test_summary},
     predict::{Settings, predict},
 };
 
@@ -31,7 +31,7 @@ fn predicted(all: &[Summary]) -> crate::domain::Prediction {
 fn unmeasured_cpu_and_time_keep_defaults() {
     let silent = |n: usize| Summary { cpu: CpuMicros(0), cpu_peak: Cores(0.0), ..build(&n.to_string()) };
     let silent = predicted(&(0..8).map(silent).collect::<Vec<_>>());
-    assert!(silent.is_known(&silent.memory_limit, 0.3), "{}", silent.confidence);
+    assert!(silent.is_known(&silent.memory_limit, KNOWN_CONFIDENCE), "{}", silent.confidence);
     let killed = predicted(&(0..8).map(|n| killed(&n.to_string())).collect::<Vec<_>>());
     assert_eq!(killed.memory_limit.basis.rung, Rung::Exact);
     assert!(
@@ -64,19 +64,16 @@ fn cpu_has_a_rung_of_its_own() {
     let known = predicted(&(0..8).map(|n| build(&n.to_string())).collect::<Vec<_>>());
     let sure = known.confidence_in(&known.cpu_request);
     assert!((sure - known.confidence).abs() < 0.05, "{sure} beside {}", known.confidence);
-    assert!(sure > prediction.confidence_in(&prediction.cpu_request) + 0.05);
+    assert!(sure > prediction.confidence_in(&prediction.cpu_request));
 }
 
 #[test]
-fn differing_attempts_lower_the_confidence() {
-    let alike: Vec<Summary> = (0..8).map(|n| build(&n.to_string())).collect();
-    let mut apart = alike.clone();
-    for summary in apart.iter_mut().step_by(2) {
-        summary.cpu = CpuMicros(summary.wall.0 * 1000);
+fn few_attempts_flatten_the_odds() {
+    assert_eq!([0, 5, 100].map(|alike| share_that_fits(0.5, alike).to_bits()), [0.5_f64.to_bits(); 3]);
+    for covered in [0.6, 0.9, 0.99, 1.0] {
+        let sure = [0, 1, 5, 100].map(|alike| share_that_fits(covered, alike));
+        assert!(sure.is_sorted() && sure[0] > 0.5 && sure[3] < covered, "{covered}: {sure:?}");
+        assert!((sure[3] - covered).abs() < 0.01, "{covered}: {sure:?}");
     }
-    let sure = |all: &[Summary]| {
-        let prediction = predicted(all);
-        prediction.confidence_in(&prediction.cpu_request)
-    };
-    assert!(sure(&apart) < sure(&alike) / 2.0);
+    assert!(share_that_fits(0.2, 0) > 0.2, "a limit that covers little is as uncertain");
 }

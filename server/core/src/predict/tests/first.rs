@@ -116,7 +116,7 @@ fn record_kills_step_up_until_a_build_fits() {
 }
 
 #[test]
-fn answers_below_ten_percent_confidence_are_defaults() {
+fn answers_from_other_packages_are_defaults() {
     let others = || (0..40).map(|n| test_summary(&format!("o{n}"), &format!("other-{n}"), "1", 20_000 + n));
     let (key, settings) = (built(0, 1).key, Settings::default());
     let answer = |all: Vec<Summary>| {
@@ -124,7 +124,7 @@ fn answers_below_ten_percent_confidence_are_defaults() {
         as_answer(predict(&history, &key, &settings), &history, &key, &settings)
     };
     let guess = ask(others());
-    assert!(guess.confidence < 0.1 && guess.memory_limit.value > 20_000 * MIB, "{guess:?}");
+    assert!(guess.memory_limit.value > 20_000 * MIB, "{guess:?}");
     let known = answer(others().collect());
     let default = ask([]);
     for (size, default) in [
@@ -137,10 +137,15 @@ fn answers_below_ten_percent_confidence_are_defaults() {
         assert_eq!((size.basis.rung, size.basis.attempts), (Rung::Default, 40));
     }
     let reason = &known.reason;
-    let expected = "nothing is known about zlib@1 yet, so this is the configured default: 40 attempts, mostly of other packages or projects, would be only ";
-    assert!(reason.starts_with(expected) && reason.ends_with(" sure"), "{reason}");
-    assert_eq!(known.confidence.to_bits(), guess.confidence.to_bits(), "programs see how little is known");
-    // one attempt of the package knows more than ten percent, and decides
+    let expected = "nothing is known about zlib@1 yet, so this is the configured default: the 40 attempts that were looked at are of other \
+                    packages or projects";
+    assert_eq!(reason, expected);
+    assert_eq!(
+        [&guess, &known].map(|of| of.confidence.to_bits()),
+        [0; 2],
+        "programs see that nothing is known"
+    );
+    // one attempt of the package decides
     let own = answer(others().chain([built(1, 300)]).collect());
     assert!(own.confidence >= 0.1 && own.memory_limit.value < 2048 * MIB, "{own:?}");
     // after a kill it is the size of the verdict, and other packages do not decide it
@@ -159,19 +164,6 @@ fn answers_below_ten_percent_confidence_are_defaults() {
 }
 
 #[test]
-fn uncertain_defaults_cover_the_packages_known_needs() {
-    let apart = (0..12).map(|n| built(n, if n % 3 == 0 { 9000 } else { 20 }));
-    let (history, key, settings) = (history(apart), built(0, 1).key, Settings::default());
-    let predicted = predict(&history, &key, &settings);
-    assert!(predicted.confidence < 0.1, "{predicted:?}");
-    assert_eq!(predict_known(&history, &key, &settings), predicted, "a verdict has what the package says");
-    let known = as_answer(predicted, &history, &key, &settings);
-    assert!(known.memory_limit.value > 9000 * MIB && known.memory_request.value >= 9000 * MIB, "{known:?}");
-    let expected = "too little is known about zlib@1 yet, so this is the configured default, but no less than attempts of the package have needed";
-    assert!(known.reason.starts_with(expected), "{}", known.reason);
-}
-
-#[test]
 fn confidence_grows_with_agreement_never_with_failures() {
     let others = || {
         (0..40).map(|n| {
@@ -185,7 +177,7 @@ fn confidence_grows_with_agreement_never_with_failures() {
         ask(others().chain(failed).chain((0..successes).map(|n| built(200 + n, 300)))).confidence
     };
     let alone = sure(0, 0);
-    assert!(alone > 0.4, "{alone}");
+    assert!((0.5..0.995).contains(&alone), "{alone}");
     for count in 1..6 {
         assert!(sure(count, 0) <= alone + 1e-9, "{count} failures: {} above {alone}", sure(count, 0));
         assert!(sure(0, count) > sure(count, 0) && sure(0, count) >= sure(0, count - 1), "{count}");
@@ -198,19 +190,17 @@ fn confidence_grows_with_agreement_never_with_failures() {
 fn a_low_confidence_says_what_holds_it_down() {
     let why = |all: Vec<Summary>| {
         let asked = ask(all);
-        (asked.confidence < 0.6, asked.unsure_because)
+        (asked.confidence < 0.99, asked.unsure_because)
     };
     let expected = |why: &str| (true, why.to_owned());
     assert_eq!(why(vec![built(1, 300)]), expected("only 1 attempt is known"));
     assert_eq!(why(vec![killed(1, 100)]), expected("memory stopped every known attempt"));
     let of_another = |n: usize| {
-        let mut other = built(n, 300);
+        let mut other = built(n, 2000 + 400 * u64::try_from(n).unwrap());
         "+shared".clone_into(&mut other.key.variants);
         other
     };
     assert_eq!(why((0..9).map(of_another).collect()), expected("few attempts have exactly this key"));
-    let apart = (0..20).map(|n| built(n, if n % 2 == 0 { 100 } else { 900 })).collect();
-    assert_eq!(why(apart), expected("the needs of its attempts lie far apart"));
     assert_eq!(why((0..20).map(|n| built(n, 300)).collect()), (false, String::new()), "they agree");
     assert_eq!(why(Vec::new()), (true, String::new()), "the reason says that nothing is known");
 }

@@ -35,7 +35,7 @@ pub(super) const ADMISSION: &[Setting] = settings! {
     "admit_keep_guaranteed" => admission.keep_guaranteed, "on|off";
     /// Address of the API server, which is asked for the `LimitRange`s of namespaces if the pod of this server has a token for it.
     "admit_api_server" => admission.api_server, "URL", read checks::address;
-    /// Least confidence of a prediction that changes a pod.
+    /// Least confidence of a prediction that changes a pod: share of builds expected to stay within its limit.
     "admit_confidence" => admission.confidence, "SHARE", read parse::up_to_all;
     /// on: a job's variables may say its project, owner, kind and whether it mends a hole, for its pool and priority.
     "admit_trust_variables" => admission.trust_variables, "on|off";

@@ -7,9 +7,7 @@ use super::{
     sizes::{is_size, keep_memory, make_consistent, set_kept, sizes_had},
 };
 use crate::{
-    domain::{
-        Action, Bytes, Evidence, KNOWN_CONFIDENCE, Millis, Outcome, Prediction, Quantity, Rung, Summary,
-    },
+    domain::{Action, Bytes, Evidence, Millis, Outcome, Prediction, Quantity, Rung, Summary},
     predict::{MemoryEnd, NextSize, Settings, next_size, predict_need},
 };
 
@@ -149,7 +147,7 @@ fn needed_above(cap: Bytes, stopped: StoppedAt, case: RemedyCase<'_>) -> Option<
 
 /// Whether the predicted limit follows from attempts of this build, not only from other builds or the default.
 fn is_known(predicted: &Prediction) -> bool {
-    predicted.is_known(&predicted.memory_limit, KNOWN_CONFIDENCE)
+    is_from_package(&predicted.memory_limit) && predicted.confidence_in(&predicted.memory_limit) > 0.0
 }
 
 /// Raises the memory of an attempt that had too little: the highest of [`grown_size`], the prediction for a first attempt, and the size

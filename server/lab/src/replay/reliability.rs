@@ -1,0 +1,84 @@
+//! Compares the confidence that predictions had with the share of builds that stayed within the limit: a reliability diagram (Murphy and
+//! Winkler 1977) as ten rows.
+
+use std::fmt::Write as _;
+
+use plimsoll_core::domain::Bytes;
+
+/// A predicted limit, with the confidence that a build stays within it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct PromisedLimit {
+    /// The limit, bytes.
+    pub(super) limit: f64,
+    /// The confidence, 0 to 1; 0 for a configured default, which promises nothing.
+    pub(super) confidence: f64,
+}
+
+/// Predictions with a confidence in one tenth of the range from 0 to 1.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct ReliabilityBin {
+    predictions: u32,
+    /// Sum of the confidences.
+    said: f64,
+    /// Number of builds that stayed within the limit.
+    held: u32,
+}
+
+/// What predictions promised, and what was seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Reliability {
+    bins: [ReliabilityBin; 10],
+}
+
+impl Reliability {
+    /// Counts a prediction for a build that needed `peak` bytes. Defaults are left out.
+    pub(super) fn add(&mut self, promised: PromisedLimit, peak: f64) {
+        if promised.confidence <= 0.0 {
+            return;
+        }
+        let upper_ends = (1..=10_u32).map(|tenth| f64::from(tenth) / 10.0);
+        let bin =
+            self.bins.iter_mut().zip(upper_ends).find(|(_, end)| promised.confidence < *end || *end >= 1.0);
+        if let Some((bin, _)) = bin {
+            bin.predictions += 1;
+            bin.said += promised.confidence;
+            bin.held += u32::from(peak <= promised.limit);
+        }
+    }
+
+    /// For each bin with predictions: its lower end in percent, their number, and the mean of what was said and the share that was seen.
+    fn rows(&self) -> impl Iterator<Item = (u32, u32, f64, f64)> {
+        let filled = (0..10_u32).zip(&self.bins).filter(|(_, bin)| bin.predictions > 0);
+        filled.map(|(tenth, bin)| {
+            let all = f64::from(bin.predictions);
+            (tenth * 10, bin.predictions, bin.said / all, f64::from(bin.held) / all)
+        })
+    }
+
+    /// A table for people; empty without predictions.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        for (from, predictions, said, seen) in self.rows() {
+            if text.is_empty() {
+                text = format!("{:<14} {:>11} {:>9} {:>9}\n", "confidence", "predictions", "said", "seen");
+            }
+            let range = format!("{from} to {} %", from + 10);
+            let [said, seen] = [said, seen].map(|share| format!("{:.1} %", share * 100.0));
+            let _written = writeln!(text, "{range:<14} {predictions:>11} {said:>9} {seen:>9}");
+        }
+        if !text.is_empty() {
+            text.push_str("Said: mean confidence of the predictions. Seen: builds that stayed within the predicted limit.\n");
+        }
+        text
+    }
+
+    /// The bins with predictions as JSON; `None` without predictions.
+    pub(super) fn json(&self) -> Option<serde_json::Value> {
+        let row = |(from, predictions, said, seen): (u32, u32, f64, f64)| {
+            let from = Bytes(from.into()).as_f64() / 100.0;
+            serde_json::json!({ "from": from, "predictions": predictions, "said": said, "seen": seen })
+        };
+        let rows: Vec<serde_json::Value> = self.rows().map(row).collect();
+        (!rows.is_empty()).then(|| rows.into())
+    }
+}
