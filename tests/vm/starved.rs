@@ -53,6 +53,17 @@ fn rereading_at_a_tight_limit_counts_reclaim_failures() {
 }
 
 #[test]
+fn a_limit_raised_during_the_build_counts() {
+    let Some(record) = record("raised") else { return };
+    let summary = record.summary();
+    assert_eq!(summary["memory_limit_at_start_bytes"], 64 * MIB, "{summary}");
+    assert_eq!(summary["resources"]["memory_limit_bytes"], 128 * MIB, "{summary}");
+    assert_eq!((&summary["cause"], &summary["censored"]), (&"oom".into(), &true.into()), "{summary}");
+    let need = summary["need_peak_bytes"].as_u64().unwrap();
+    assert!(need > 100 * MIB, "it was killed at the new limit: {summary}");
+}
+
+#[test]
 fn a_throttled_build_uses_its_cpu_quota() {
     let Some(record) = record("throttled") else { return };
     let summary = record.summary();

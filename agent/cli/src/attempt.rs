@@ -10,8 +10,8 @@ use plimsoll_measure::{
 };
 use plimsoll_proto::{
     job,
-    measured::PartlyMeasured,
-    v1::{Finish, Hello, Key, Resources, Verdict},
+    measured::{self, PartlyMeasured},
+    v1::{Finish, Hello, Key, Resources, Totals, Verdict},
 };
 use tokio::time::{Instant, timeout_at};
 
@@ -204,7 +204,8 @@ impl<'a> Attempt<'a> {
             totals,
             source,
             offloaded_to,
-            resources,
+            limit_at_start: resources.memory_limit_bytes,
+            resources: at_end(resources, &totals),
             phases,
             curve,
             attempt: delivery.runs_as.clone().unwrap_or(id),
@@ -217,6 +218,14 @@ impl<'a> Attempt<'a> {
         };
         publish(&facts, settings, interruption).await;
         closed_attempt(facts)
+    }
+}
+
+/// The resources with the memory limit in force at the end.
+fn at_end(resources: Resources, totals: &Totals) -> Resources {
+    match totals.memory_limit_bytes {
+        Some(limit) => Resources { memory_limit_bytes: measured::above_zero(Some(limit)), ..resources },
+        None => resources,
     }
 }
 

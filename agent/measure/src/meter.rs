@@ -57,6 +57,8 @@ pub struct Meter {
     /// Watches the group that the build is measured by, if others may use it.
     shared: Option<Box<SharedGroup>>,
     limits: CgroupLimits,
+    /// The groups whose limits are in force for the build.
+    limited_by: Option<Cgroups>,
     /// Why the requested memory limit is not in force; `None` if it is, or none was requested.
     no_limit: Option<String>,
     kernel: Kernel,
@@ -108,7 +110,7 @@ impl Meter {
             (None, None) => return Ok(None),
         };
         let huge_pages = HugePages::of(proc, groups.and_then(|groups| groups.huge_pages.as_ref()));
-        Ok(Some(Self::by(kernel, way, limits, huge_pages)))
+        Ok(Some(Self { limited_by: groups.cloned(), ..Self::by(kernel, way, limits, huge_pages) }))
     }
 
     fn by(kernel: &Kernel, source: MeterSource, limits: CgroupLimits, huge_pages: HugePages) -> Self {
@@ -119,6 +121,7 @@ impl Meter {
             huge_pages,
             shared: None,
             limits,
+            limited_by: None,
             no_limit: None,
             kernel: kernel.clone(),
             own_entry: OwnEntry::find(&kernel.path("/proc")),
@@ -142,6 +145,7 @@ impl Meter {
                 // on v1, the huge pages are those of the agent's group
                 self.huge_pages = HugePages::of(self.kernel.path("/proc"), own.groups().huge_pages.as_ref())
                     .counted_from_now();
+                self.limited_by = Some(own.groups().clone());
                 (self.source, self.own_group, self.limits, self.no_limit) =
                     (way, Some(own), limits, limited.err());
                 Ok(())
@@ -164,6 +168,7 @@ impl Meter {
         if let Some(groups) = self.agent.clone() {
             self.limits = CgroupLimits::read(&groups);
             self.use_shared(&groups);
+            self.limited_by = Some(groups);
         }
         if matches!(self.source, MeterSource::Nothing) {
             match ProcessTree::of_this_process(&self.kernel) {
@@ -222,6 +227,13 @@ impl Meter {
     /// The limits in force for the build.
     pub fn limits(&self) -> &CgroupLimits {
         &self.limits
+    }
+
+    /// Reads the memory limits again: others may change them while the build runs.
+    pub(crate) fn refresh_limits(&mut self) {
+        if let Some(groups) = &self.limited_by {
+            self.limits.refresh(groups);
+        }
     }
 
     /// Why the requested memory limit is not in force; `None` if it is, or none was requested.

@@ -137,6 +137,8 @@ struct Packed {
     pgmajfault: Option<u64>,
     #[prost(string, tag = "45")]
     offloaded_to: String,
+    #[prost(uint64, optional, tag = "46")]
+    memory_limit_at_start: Option<u64>,
 }
 
 impl Record for Summary {
@@ -206,6 +208,7 @@ impl Packed {
             ci_reason: summary.ci_reason.clone(),
             pgmajfault: summary.pages.pgmajfault,
             offloaded_to: summary.offloaded_to.clone(),
+            memory_limit_at_start: summary.memory_limit_at_start.map(|bytes| bytes.0),
         }
     }
 
@@ -234,6 +237,7 @@ impl Packed {
                 cpu_request: self.cpu_request.map(Cores),
                 cpu_limit: self.cpu_limit.map(Cores),
             },
+            memory_limit_at_start: self.memory_limit_at_start.map(Bytes),
             started_unix_ms: self.started_unix_ms,
             origin: session
                 .map(|session| DeliveryOrigin { session, started_unix_ms: self.origin_started_unix_ms }),

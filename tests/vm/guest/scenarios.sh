@@ -148,6 +148,9 @@ scenario_in_group starved -- load keep 36 read 20 /disk/hot
 fact pressure "$(sed -n 's/^full .*total=//p' "$group/memory.pressure")"
 fact refaults "$(sed -n 's/^workingset_refault_file //p' "$group/memory.stat")"
 rm /disk/hot
+group raised memory.max 64M
+(sleep 2; echo 128M >"$group/memory.max") &
+scenario_in_group raised -- sh -c 'load keep 30 sleep 5000; load keep 200 sleep 1000'
 group slow cpu.max '20000 100000'
 scenario_in_group throttled -- load busy 1000
 fact throttled_usec "$(sed -n 's/^throttled_usec //p' "$group/cpu.stat")"

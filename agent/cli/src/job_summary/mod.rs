@@ -110,8 +110,10 @@ pub(crate) struct BuildFacts {
     pub(crate) source: Source,
     /// Name of the service that did the work elsewhere; empty if the build did the work itself.
     pub(crate) offloaded_to: String,
-    /// Requested resources, and the limits in force.
+    /// Requested resources, and the limits in force at the end.
     pub(crate) resources: Resources,
+    /// The memory limit that the build began with, bytes.
+    pub(crate) limit_at_start: Option<u64>,
     pub(crate) phases: Vec<Phase>,
     /// The memory need over time: the highest need in each of many equal parts of the build.
     pub(crate) curve: Vec<u64>,
@@ -146,6 +148,7 @@ impl BuildFacts {
             source: self.source.into(),
             offloaded_to: self.offloaded_to.clone(),
             resources: Some(self.resources),
+            memory_limit_at_start_bytes: totals.memory_limit_bytes.map(|_| self.limit_at_start.unwrap_or(0)),
             wall_ms: u64::try_from(self.wall.as_millis()).unwrap_or(u64::MAX),
             cpu_usec: Some(totals.cpu_usec),
             need_peak_bytes: totals.need_peak_bytes,

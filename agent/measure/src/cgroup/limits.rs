@@ -46,28 +46,41 @@ impl KillingLimit {
 }
 
 impl CgroupLimits {
+    /// Reads the memory limits again, because they may change while a build runs. Once the group is gone, the last ones stay.
+    pub(crate) fn refresh(&mut self, groups: &Cgroups) {
+        if limit_text(&groups.memory.dir, limit_file(groups.memory.version)).is_some() {
+            (self.memory, self.killing, self.limiting) = memory_limits(groups);
+        }
+    }
+
     /// Reads the limits in force for `groups`.
     pub fn read(groups: &Cgroups) -> Self {
-        let (version, above) = (groups.memory.version, hierarchical_limit(&groups.memory));
-        let killing = groups.memory.and_ancestors().filter_map(|dir| memory_limit(dir, version));
-        let killing = killing.chain(above).min();
-        let seen = groups.memory.and_ancestors().filter_map(|dir| {
-            let limits = [
-                memory_limit(dir, version),
-                parse_memory_limit(&limit_text(dir, "memory.high").unwrap_or_default()),
-            ];
-            Some((limits.into_iter().flatten().min()?, dir))
-        });
-        // if limits are equal, the nearest one is taken: its counters are about this build alone, those of groups above also about other
-        // builds
-        let smallest = seen.min_by_key(|&(bytes, _dir)| bytes);
-        let memory = smallest.map(|(bytes, _dir)| bytes).into_iter().chain(above).min();
-        let limiting =
-            smallest.filter(|&(bytes, _dir)| Some(bytes) == memory).map(|(_bytes, dir)| dir.to_owned());
+        let (memory, killing, limiting) = memory_limits(groups);
         let cpu = groups.quota.iter().flat_map(cpu_limits).min_by(|(a, _), (b, _)| a.total_cmp(b));
         let (cpu, throttling) = cpu.map(|(cores, dir)| (cores, dir.to_owned())).unzip();
         Self { memory, killing, limiting, cpu, throttling }
     }
+}
+
+/// The smallest memory limit, the smallest at which the kernel kills, and the folder of the group with the first, if it is visible.
+fn memory_limits(groups: &Cgroups) -> (Option<u64>, Option<u64>, Option<PathBuf>) {
+    let (version, above) = (groups.memory.version, hierarchical_limit(&groups.memory));
+    let killing = groups.memory.and_ancestors().filter_map(|dir| memory_limit(dir, version));
+    let killing = killing.chain(above).min();
+    let seen = groups.memory.and_ancestors().filter_map(|dir| {
+        let limits = [
+            memory_limit(dir, version),
+            parse_memory_limit(&limit_text(dir, "memory.high").unwrap_or_default()),
+        ];
+        Some((limits.into_iter().flatten().min()?, dir))
+    });
+    // if limits are equal, the nearest one is taken: its counters are about this build alone, those of groups above also about other
+    // builds
+    let smallest = seen.min_by_key(|&(bytes, _dir)| bytes);
+    let memory = smallest.map(|(bytes, _dir)| bytes).into_iter().chain(above).min();
+    let limiting =
+        smallest.filter(|&(bytes, _dir)| Some(bytes) == memory).map(|(_bytes, dir)| dir.to_owned());
+    (memory, killing, limiting)
 }
 
 fn limit_text(dir: &Path, name: &str) -> Option<String> {
@@ -99,6 +112,9 @@ fn memory_left(dir: &Path, version: CgroupVersion, limit: u64) -> Option<u64> {
 
 /// The smallest memory limit of the groups above the visible ones. v1 reports it in `memory.stat`, v2 does not.
 fn hierarchical_limit(group: &Cgroup) -> Option<u64> {
+    if group.version == CgroupVersion::V2 {
+        return None;
+    }
     let bytes = parse_field(&limit_text(&group.dir, "memory.stat")?, "hierarchical_memory_limit")?;
     parse_memory_limit(&bytes.to_string())
 }

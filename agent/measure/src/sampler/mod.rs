@@ -41,6 +41,9 @@ use crate::{
     reading::{MemorySize, Reading},
 };
 
+/// How often the limits are read again.
+const LIMITS_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Samples one build from its start to its end.
 #[derive(Debug)]
 pub struct Sampler {
@@ -50,6 +53,10 @@ pub struct Sampler {
     row: SampleRow,
     counters: AttemptCounters,
     starvation: Starvation,
+    /// The memory limit when the build started, bytes.
+    limit_at_start: Option<u64>,
+    /// When the limits were read last.
+    limits_read: Duration,
     phases: Phases,
     curve: NeedCurve,
     offload: OffloadWatch,
@@ -84,14 +91,16 @@ impl Sampler {
     /// often in the first seconds.
     pub fn new(meter: Meter, before: Option<Reading>, start: Instant, interval: Duration) -> Self {
         let before = before.unwrap_or_default();
-        let starvation = Starvation::new(meter.limits().memory, before);
+        let limit_at_start = meter.limits().memory;
         Self {
             meter,
             start,
             pace: Pace::new(interval),
             row: SampleRow::default(),
             counters: AttemptCounters::new(before),
-            starvation,
+            starvation: Starvation::new(before),
+            limit_at_start,
+            limits_read: Duration::ZERO,
             phases: Phases::default(),
             curve: NeedCurve::new(),
             offload: OffloadWatch::here(),
@@ -181,9 +190,12 @@ impl Sampler {
         let now = self.start.elapsed();
         self.meter.look_at_end();
         let last = self.close_row(now);
+        let limit = self.meter.limits().memory;
+        let changed = (limit != self.limit_at_start).then(|| limit.unwrap_or(0));
+        let totals = self.counters.totals(self.starvation.starved_ms());
         Measured {
             last,
-            totals: self.counters.totals(self.starvation.starved_ms()),
+            totals: Totals { memory_limit_bytes: changed, ..totals },
             phases: self.phases.finish(now, self.counters.cpu_usec()),
             curve: self.curve.finish(),
             offloaded_to: self
@@ -208,6 +220,10 @@ impl Sampler {
 
     /// Reads all counters; returns false if that failed.
     fn read(&mut self, now: Duration) -> bool {
+        if now.saturating_sub(self.limits_read) >= LIMITS_INTERVAL {
+            self.meter.refresh_limits();
+            self.limits_read = now;
+        }
         let Some(reading) = self.meter.read() else { return false };
         self.add_size(now, MemorySize { memory: reading.memory, need: reading.need });
         if self.counters.add(&reading) {
@@ -218,7 +234,7 @@ impl Sampler {
             }
             self.kill_notice.put_notice(|| killed_notice(&self.counters, limit));
         }
-        if let Some(evidence) = self.starvation.add(now, &reading) {
+        if let Some(evidence) = self.starvation.add(now, &reading, self.meter.limits().memory) {
             self.starved_notice.put_notice(|| starving_notice(&evidence));
         }
         if let Some((_what, text)) = self.meter.unmeasured() {

@@ -53,7 +53,6 @@ pub(super) struct StarvationEvidence {
 /// Detects starvation of one build.
 #[derive(Debug)]
 pub(super) struct Starvation {
-    limit: Option<u64>,
     /// Start of the current period, and the counters at its start.
     round: (Duration, Reading),
     /// Length of the last period, if the build looked starved in it.
@@ -66,10 +65,10 @@ pub(super) struct Starvation {
 }
 
 impl Starvation {
-    /// Starts to observe a build under `limit`; `before`: the counters at its start.
-    pub(super) fn new(limit: Option<u64>, before: Reading) -> Self {
+    /// Starts to observe a build; `before`: the counters at its start.
+    pub(super) fn new(before: Reading) -> Self {
         let round = (Duration::ZERO, before);
-        Self { limit, round, pending: None, confirmed: false, starved: Duration::ZERO, is_known: false }
+        Self { round, pending: None, confirmed: false, starved: Duration::ZERO, is_known: false }
     }
 
     /// Time in which the build was starved, milliseconds; `None` if the counters cannot show it.
@@ -77,15 +76,20 @@ impl Starvation {
         self.is_known.then(|| u64::try_from(self.starved.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// Adds the counters at `now`. Returns evidence if the build is starved, which takes two periods in a row in which it looks starved.
-    pub(super) fn add(&mut self, now: Duration, reading: &Reading) -> Option<StarvationEvidence> {
+    /// Adds the counters at `now`, under the memory limit `limit`. Returns evidence if the build is starved, which takes two periods in a row in which it looks starved.
+    pub(super) fn add(
+        &mut self,
+        now: Duration,
+        reading: &Reading,
+        limit: Option<u64>,
+    ) -> Option<StarvationEvidence> {
         self.is_known |= reading.memory_stall_usec.is_some()
             || reading.reclaim_failures.or(reading.pages.refaults).is_some();
         let length = now.saturating_sub(self.round.0);
         if length < MIN_PERIOD {
             return None;
         }
-        let evidence = self.limit.and_then(|limit| evidence(limit, &self.round.1, reading, length));
+        let evidence = limit.and_then(|limit| evidence(limit, &self.round.1, reading, length));
         self.round = (now, *reading);
         let before = std::mem::replace(&mut self.pending, evidence.map(|_starved| length));
         let (Some(evidence), Some(before)) = (evidence, before) else {

@@ -55,6 +55,36 @@ async fn a_short_peak_appears_as_the_rows_maximum() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_limit_that_changes_is_read_again() {
+    let fake = FakeKernel::v2("/build");
+    fake.write(&format!("{GROUP}/memory.current"), "99000000\n");
+    set_need(&fake, 95_000_000);
+    let limit = |bytes: &str| fake.write(&format!("{GROUP}/memory.max"), &format!("{bytes}\n"));
+    let reclaims = |ms: u128| {
+        fake.write(&format!("{GROUP}/memory.stat"), &format!("anon 95000000\npgmajfault {ms}\n"));
+        fake.write(&format!("{GROUP}/memory.events.local"), &format!("max {}\n", ms * 100));
+        fake.write(&format!("{GROUP}/memory.events"), &format!("max {}\n", ms * 100));
+    };
+    limit("100000000");
+    let (_, sampler) = sampled(&fake, 12_000, Duration::from_secs(1), |ms| {
+        reclaims(ms);
+        limit(if ms < 6000 { "100000000" } else { "200000000" });
+    })
+    .await;
+    let totals = sampler.finish().totals;
+    assert_eq!(totals.memory_limit_bytes, Some(200_000_000));
+    assert!((4000..8000).contains(&totals.starved_ms.unwrap()), "only under the first limit: {totals:?}");
+    for (at_end, sent) in [("100000000", None), ("max", Some(0))] {
+        limit("100000000");
+        let (_, sampler) = sampled(&fake, 3000, Duration::from_secs(1), |ms| {
+            limit(if ms < 1500 { "100000000" } else { at_end });
+        })
+        .await;
+        assert_eq!(sampler.finish().totals.memory_limit_bytes, sent);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_builds_that_wait_are_called_offloaded() {
     let of = async |program: &str, cpu_share: u128| {
         let fake = FakeKernel::v2("/build");

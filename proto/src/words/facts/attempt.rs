@@ -35,6 +35,7 @@ const FACTS: &[Fact<Summary>] = &[
     fact(Line::Memory, "peak phase", ", most in {}", Words(|of| measured::proven_need(of).and_then(|_| named(&of.peak_phase)))),
     fact(Line::Memory, "with page cache", ", {} with page cache", Bytes(|of| Some(measured::memory_peak(of)?.max(measured::proven_need(of).unwrap_or(0))))),
     card(fact(Line::Memory, "asked for", "; asked for {}", Words(|of| Some(measured::memory_asked_words(of.resources.as_ref()))))),
+    fact(Line::Memory, "limit at the start", ", {} at the start", Words(|of| of.memory_limit_at_start_bytes.map(limit_at_start))),
     fact(Line::Memory, "need of that", " ({})", Words(measured::need_of_ask_words)),
     fact(Line::Killed, "killed for memory", "the kernel killed {}", Words(killed)),
     fact(Line::Killed, "whole group killed", ", the whole group {}", Words(|of| times_of(of.oom_group_kill))),
@@ -118,6 +119,11 @@ fn held_words(of: &Summary, held: bool) -> &'static str {
 
 /// A need counts as having reached a limit if the limit exceeds it by at most this part (one eighth) of the limit.
 const NEAR_LIMIT_PART: u64 = 8;
+
+/// Words for the memory limit that an attempt began with, where it changed.
+fn limit_at_start(bytes: u64) -> String {
+    if bytes == 0 { "no limit".to_owned() } else { format!("limit {}", figures::bytes(bytes)) }
+}
 
 /// How many processes the kernel killed, and at which limit. If the need did not come close to the build's own limit, a part of the build
 /// may have reached a lower limit that the build itself had set: the kernel's counters do not show which of the two it was.

@@ -30,8 +30,11 @@ pub struct Summary {
     pub retries: Option<AttemptId>,
     /// Where the measurements come from.
     pub source: MeasurementSource,
-    /// Requests and limits of the attempt.
+    /// Requests and limits of the attempt; limits as they were at its end.
     pub resources: Resources,
+    /// The memory limit that the attempt began with, 0 for none; `None` if it had the same at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit_at_start: Option<Bytes>,
     /// Start, milliseconds since 1970: by the agent's clock, or as the server estimated it if that clock is wrong.
     pub started_unix_ms: u64,
     /// The agent run that delivered the attempt; `None` in records without it.
@@ -155,6 +158,8 @@ pub struct FinalTotals {
     pub throttled: Option<Micros>,
     /// Time in which the attempt was starved.
     pub starved: Option<Millis>,
+    /// The memory limit at the end, 0 for none; `None` if it is the one at the start, or is not known.
+    pub memory_limit: Option<Bytes>,
 }
 
 impl Summary {
@@ -167,6 +172,7 @@ impl Summary {
             retries: None,
             source: MeasurementSource::Unspecified,
             resources: Resources::default(),
+            memory_limit_at_start: None,
             started_unix_ms: 0,
             origin: None,
             opening: OpeningRecord::default(),
@@ -216,13 +222,20 @@ impl Summary {
         let oom_kill = last.oom_kill.max(totals.oom_kill);
         let starved = last.starved.max(totals.starved);
         let cpu = last.cpu.max(totals.cpu);
+        let mut resources = attempt.resources;
+        let began_with = resources.memory_limit.unwrap_or_default();
+        let changed = totals.memory_limit.filter(|at_end| *at_end != began_with);
+        if let Some(at_end) = changed {
+            resources.memory_limit = measured::measured(at_end);
+        }
         Self {
             attempt: attempt.id.clone(),
             key: attempt.key.clone(),
             number: attempt.number,
             retries: attempt.retries.clone(),
             source: attempt.source,
-            resources: attempt.resources,
+            resources,
+            memory_limit_at_start: changed.map(|_| began_with),
             started_unix_ms: attempt.started_unix_ms,
             origin: Some(DeliveryOrigin::of(attempt)),
             opening: attempt.opening.clone(),

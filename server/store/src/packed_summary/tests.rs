@@ -45,6 +45,7 @@ prop_compose! {
             source: SOURCES[pick(6, SOURCES.len())],
             resources: Resources { memory_request: some(7).map(Bytes), memory_limit: some(8).map(Bytes),
                 cpu_request: set(9).then_some(Cores(0.1)), cpu_limit: set(10).then_some(Cores(7.5)) },
+            memory_limit_at_start: some(3).map(Bytes),
             started_unix_ms: n[11],
             origin: some(12).map(|n| DeliveryOrigin { session: SessionId::parse(&n.to_string()).unwrap(), started_unix_ms: n }),
             opening: OpeningRecord { ticket: None, pool: n[4].to_string(), untrusted: set(4), proven: set(9), predicted: some(15).map(|n| PredictionSnapshot {

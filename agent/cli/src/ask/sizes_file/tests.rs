@@ -74,7 +74,7 @@ fn row(package: &str, builds: Vec<BuildSizes>) -> Recommendation {
         proposed: Some(sizes(4)),
         asked_gib_hours: 1600.0,
         saved_gib_hours: 1200.0,
-        confidence: 0.6,
+        confidence: 0.96,
         request_risk: Some(FitRisk { judged: 40, above: 1, at_most: 0.1134 }),
         highest_need_bytes: Some(3 * GIB),
         builds,
@@ -171,7 +171,7 @@ fn new_files_and_summaries_are_as_recorded() {
 fn sizes_change_only_for_a_reason() {
     let kept = Kept::spack("");
     kept.update(vec![flat("a", 6.8), flat("b", 6.8), flat("c", 6.8), flat("d", 6.8)]);
-    let unsure = Recommendation { confidence: 0.29, ..flat("b", 2.0) };
+    let unsure = Recommendation { confidence: 0.89, ..flat("b", 2.0) };
     let unsure_but_more = Recommendation { confidence: 0.1, ..flat("c", 9.0) };
     // 6.4 GiB are rounded to 7, as before; d moves to a smaller class
     let (status, text) = kept.update(vec![flat("a", 6.4), unsure, unsure_but_more, flat("d", 3.0)]);

@@ -16,7 +16,7 @@ fn run(seconds: &[(u64, u64, u64, u64)], stall_usec: u64) -> Vec<Option<u64>> {
         memory_stall_usec: Some(1_000_000),
         ..Reading::default()
     };
-    let mut watch = Starvation::new(Some(LIMIT), start);
+    let mut watch = Starvation::new(start);
     let (mut reading, mut now, mut pages) = (start, Duration::ZERO, 1_000_000);
     let mut add = |&(failures, again, faults, need): &(u64, u64, u64, u64)| {
         now += Duration::from_secs(1);
@@ -27,7 +27,7 @@ fn run(seconds: &[(u64, u64, u64, u64)], stall_usec: u64) -> Vec<Option<u64>> {
         grow(&mut reading.major_faults, faults);
         grow(&mut reading.memory_stall_usec, stall_usec);
         (reading.memory, reading.need) = (LIMIT * 99 / 100, LIMIT * need / 100);
-        watch.add(now, &reading);
+        watch.add(now, &reading, Some(LIMIT));
         watch.starved_ms()
     };
     seconds.iter().map(&mut add).collect()
@@ -56,9 +56,9 @@ fn a_build_held_at_memory_high_is_starved() {
         ..Reading::default()
     };
     for (stall_usec, starved) in [(Some(970_000), 3000), (None, 3000), (Some(10_000), 0)] {
-        let mut watch = Starvation::new(Some(LIMIT), at(0, stall_usec));
+        let mut watch = Starvation::new(at(0, stall_usec));
         for seconds in 1..=3 {
-            watch.add(Duration::from_secs(seconds), &at(seconds, stall_usec));
+            watch.add(Duration::from_secs(seconds), &at(seconds, stall_usec), Some(LIMIT));
         }
         assert_eq!(watch.starved_ms(), Some(starved), "{stall_usec:?}");
     }
@@ -89,18 +89,18 @@ fn a_memory_stall_alone_is_starvation() {
 
 #[test]
 fn short_rows_are_merged_and_uncounted_is_unknown() {
-    let mut watch = Starvation::new(Some(LIMIT), Reading::default());
+    let mut watch = Starvation::new(Reading::default());
     let reading = Reading { memory: LIMIT, need: LIMIT, ..Reading::default() };
-    assert_eq!(watch.add(Duration::from_secs(1), &reading), None);
+    assert_eq!(watch.add(Duration::from_secs(1), &reading, Some(LIMIT)), None);
     assert_eq!(watch.starved_ms(), None);
     let reading = Reading { reclaim_failures: Some(7), ..reading };
-    assert_eq!(watch.add(Duration::from_millis(1050), &reading), None);
+    assert_eq!(watch.add(Duration::from_millis(1050), &reading, Some(LIMIT)), None);
     assert_eq!((watch.starved_ms(), watch.round.0), (Some(0), Duration::from_secs(1)));
 }
 
 #[test]
 fn resetting_counters_and_missing_limits_are_no_starvation() {
-    let mut watch = Starvation::new(None, Reading::default());
+    let mut watch = Starvation::new(Reading::default());
     let mut reading = Reading {
         memory: 9,
         need: 9,
@@ -110,8 +110,8 @@ fn resetting_counters_and_missing_limits_are_no_starvation() {
     };
     for second in 1..9 {
         reading.reclaim_failures = reading.reclaim_failures.map(|count| count / 2);
-        assert_eq!(watch.add(Duration::from_secs(second), &reading), None);
-        watch.limit = Some(9);
+        let limit = (second > 1).then_some(9);
+        assert_eq!(watch.add(Duration::from_secs(second), &reading, limit), None);
     }
     assert_eq!(watch.starved_ms(), Some(0));
 }

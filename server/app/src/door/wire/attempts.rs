@@ -52,6 +52,7 @@ pub(crate) fn summary(summary: &Summary) -> pb::Summary {
         source: summary.source.into(),
         offloaded_to: summary.offloaded_to.clone(),
         resources: Some(resources(&summary.resources)),
+        memory_limit_at_start_bytes: summary.memory_limit_at_start.map(|limit| limit.0),
         started_unix_ms: summary.started_unix_ms,
         wall_ms: summary.wall.0,
         cpu_usec: summary.measured_cpu().map(|cpu| cpu.0),

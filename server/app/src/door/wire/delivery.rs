@@ -264,6 +264,7 @@ fn read_totals(wire: &pb::Totals, totals: &mut MessagePart<'_>) -> FinalTotals {
         pages: wire.into(),
         throttled: totals.usable("throttled_usec", wire.throttled_usec, check_throttled),
         starved: totals.usable("starved_ms", wire.starved_ms, check_elapsed),
+        memory_limit: totals.usable("memory_limit_bytes", wire.memory_limit_bytes, check_memory),
     }
 }
 

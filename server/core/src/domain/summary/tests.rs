@@ -8,6 +8,23 @@ fn attempt() -> Attempt {
 }
 
 #[test]
+fn the_limit_at_the_end_is_in_force() {
+    let had = |memory_limit: Option<u64>, at_end: Option<u64>| {
+        let resources = Resources { memory_limit: memory_limit.map(Bytes), ..Resources::default() };
+        let attempt = Attempt { resources, ..attempt() };
+        let totals = FinalTotals { memory_limit: at_end.map(Bytes), ..FinalTotals::default() };
+        let summary = Summary::of(&attempt, &SampleAccumulator::default(), &totals, Millis(1), None);
+        [summary.resources.memory_limit, summary.memory_limit_at_start]
+            .map(|limit| limit.map(|bytes| bytes.0))
+    };
+    assert_eq!(had(Some(64), None), [Some(64), None]);
+    assert_eq!(had(Some(64), Some(64)), [Some(64), None]);
+    assert_eq!(had(Some(64), Some(128)), [Some(128), Some(64)]);
+    assert_eq!(had(Some(64), Some(0)), [None, Some(64)], "there is none any more");
+    assert_eq!(had(None, Some(64)), [Some(64), Some(0)], "there was none");
+}
+
+#[test]
 fn counters_read_after_the_end_win() {
     let mut progress = SampleAccumulator::default();
     let sample = Sample { elapsed: Millis(500), need: Bytes(10), oom_kill: Some(0), ..Sample::default() };

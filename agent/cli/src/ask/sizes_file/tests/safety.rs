@@ -68,7 +68,7 @@ fn unseen_builds_bound_what_is_lowered() {
 
 #[test]
 fn a_renamed_class_lowers_nothing_by_itself() {
-    for (confidence, request) in [(0.1, "7168Mi"), (0.6, "3072Mi")] {
+    for (confidence, request) in [(0.1, "7168Mi"), (0.96, "3072Mi")] {
         let kept = Kept::spack("");
         let (_, text) = kept.update(vec![flat("gcc", 6.8)]);
         fs::write(&kept.file.path, text.replace("'medium'", "'gone'")).unwrap();

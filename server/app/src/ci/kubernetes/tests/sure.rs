@@ -12,7 +12,7 @@ fn llvm() -> (Value, Prediction) {
     let mut value = pod();
     value["spec"]["containers"][0]["resources"] =
         json!({ "requests": { "cpu": "12", "memory": "16Gi" }, "limits": { "memory": "64Gi" } });
-    let mut prediction = sizes((9216, 12288), (1003, 2000), 0.78);
+    let mut prediction = sizes((9216, 12288), (1003, 2000), 0.97);
     for quantity in [&mut prediction.cpu_request, &mut prediction.cpu_limit, &mut prediction.wall_p95] {
         quantity.basis.rung = Rung::Default;
     }
@@ -44,7 +44,7 @@ fn unknown_cpu_stays_when_memory_is_set() {
 #[test]
 fn cpu_is_set_only_above_its_confidence_threshold() {
     let (value, mut prediction) = llvm();
-    for (sure, expected) in [(0.2, json!("12")), (0.4, json!("1003m"))] {
+    for (sure, expected) in [(0.5, json!("12")), (0.95, json!("1003m"))] {
         prediction.cpu_request.basis.rung = Rung::Fleet;
         prediction.cpu_request.basis.confidence = Some(sure);
         let (after, _) = patched(&value, &prediction, &on());
