@@ -5,7 +5,9 @@ mod observation;
 
 use std::sync::Arc;
 
-use marks::{BY_LOG, BY_PROCESSES, NO_MEASUREMENT, NODES_FAULT, OWN_JOB, PackedSizes, SCRAPED, flags_of};
+use marks::{
+    BY_LOG, BY_PROCESSES, NO_MEASUREMENT, NODES_FAULT, ON_PRESET, OWN_JOB, PackedSizes, SCRAPED, flags_of,
+};
 pub use marks::{CommitMark, JobMark, RefMark};
 pub use observation::RungObservation;
 use plimsoll_proto::measured::IncompleteNeed;
@@ -115,6 +117,15 @@ impl AttemptBrief {
     /// Memory that the attempt reserved ([`super::Resources::memory_size_asked`]).
     pub fn memory_asked(&self) -> Option<Bytes> {
         self.sizes.asked()
+    }
+
+    /// The share of its preset that the attempt needed, all of it if memory stopped the attempt. `None` if it had no preset, or its need
+    /// may be above what was measured.
+    pub(crate) fn share_of_preset(&self) -> Option<f64> {
+        let preset =
+            self.sizes.asked().filter(|_| self.flags & ON_PRESET != 0 && self.incomplete().is_none())?;
+        let share = self.need_peak.as_f64() / preset.as_f64();
+        Some(if self.outcome == Outcome::Succeeded { share } else { share.max(1.0) })
     }
 
     /// Memory limit of the attempt, exact to 0.6 %; `None` if it had none, or no size at all.

@@ -124,7 +124,7 @@ impl Distribution {
         Self { attempts, ..Self::of(&points) }
     }
 
-    fn of(points: &[WeightedValue]) -> Self {
+    pub(super) fn of(points: &[WeightedValue]) -> Self {
         let least = points.iter().map(|p| p.log).fold(f64::INFINITY, f64::min);
         // the grid starts at a whole step, so that a further, smaller value does not move others into another bin
         let start = (least * STEPS_A_DOUBLING).floor() / STEPS_A_DOUBLING;

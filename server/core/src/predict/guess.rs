@@ -14,8 +14,10 @@ pub fn is_guess(prediction: &Prediction) -> bool {
     let Prediction { memory_request, memory_limit, cpu_request, cpu_limit, wall_p50, wall_p95, .. } =
         prediction;
     let mut numbers = [memory_request, memory_limit, cpu_request, cpu_limit, wall_p50, wall_p95].into_iter();
-    prediction.confidence < MIN_CONFIDENCE
-        && numbers.any(|number| matches!(number.basis.rung, Rung::Fleet | Rung::BuildSystem))
+    numbers.any(|number| {
+        matches!(number.basis.rung, Rung::Fleet | Rung::BuildSystem)
+            && prediction.confidence_in(number) < MIN_CONFIDENCE
+    })
 }
 
 /// Replaces each number of low confidence by the operator's default. Memory sizes that follow from kills are not guesses, and stay.

@@ -14,6 +14,7 @@ use super::{
     Settings,
     distribution::Distribution,
     plan::{SizePlan, step_above},
+    presets::{EnoughShare, PresetShares},
     similar::SimilarAttempts,
 };
 use crate::domain::{Basis, Bytes, LowerBound, Quantity, Rung};
@@ -43,6 +44,8 @@ pub(super) struct MemorySizes {
     pub(super) covered: f64,
     /// Set if memory stopped every known attempt of the package and there is no preset: the sizes follow from those kills.
     pub(super) by_kills: Option<LowerBound>,
+    /// Set if the request is lower than the preset: the share of their presets that other packages needed at most.
+    pub(super) lowered_to: Option<f64>,
 }
 
 /// Distribution of the memory that the next attempt needs.
@@ -102,7 +105,7 @@ pub(super) fn memory_sizes(similar: &SimilarAttempts<'_>, settings: &Settings, p
     }
     cover_at_least(&mut limit, &request, seldom);
     let covered = covered(seldom, limit.value);
-    MemorySizes { request, limit, covered, by_kills: None }
+    MemorySizes { request, limit, covered, by_kills: None, lowered_to: None }
 }
 
 /// Caps the request at the preset if every known attempt of the package stayed below it. The preset may be chosen by the size of a node: a
@@ -173,7 +176,27 @@ pub(super) fn default_sizes(settings: &Settings) -> MemorySizes {
     let asked = settings.memory_request.min(Bytes(limit.value));
     let mut request = bounded_quantity(settings, Rung::Default, 0, WantedSize::of(asked));
     request.value = request.value.min(limit.value);
-    MemorySizes { request, limit, covered: 0.0, by_kills: None }
+    MemorySizes { request, limit, covered: 0.0, by_kills: None, lowered_to: None }
+}
+
+/// Lowers a preset request to the cheapest size by what other packages needed of their presets. The limit stays.
+pub(super) fn lower_preset(
+    sizes: &mut MemorySizes,
+    shares: Option<PresetShares>,
+    settings: &Settings,
+    price: f64,
+) {
+    let Some(shares) = shares else { return };
+    let preset = Bytes(sizes.request.value);
+    let EnoughShare { needed, enough } = shares.enough();
+    let cheap = SizePlan::new(&shares.expected_needs(preset), price).first_size().bytes;
+    let size = Bytes::from_f64(cheap.max(preset.as_f64() * enough));
+    let wanted = WantedSize { size, quantile: EnoughShare::COVERED, margin: 1.0 };
+    let mut request = bounded_quantity(settings, Rung::Fleet, shares.attempts, wanted);
+    request.basis.confidence = Some(EnoughShare::COVERED);
+    if request.value < preset.0 {
+        (sizes.request, sizes.lowered_to) = (request, Some(needed));
+    }
 }
 
 /// The operator's defaults, raised to what attempts of the package are known to need. For callers that want a higher confidence.

@@ -12,6 +12,7 @@
 //! | `deviation`, `distribution` | the distribution of expected values, with censored ones as "more than" and room for unseen ones |
 //! | `plan` | the sequence of sizes with the least expected cost |
 //! | `memory`, `rates` | the sizes |
+//! | `presets` | how much of their presets other packages needed: lowers the preset of an unknown package |
 //! | `next_size` | the next size after memory stopped the last builds |
 //! | `exact` | quantiles of CPU and time, exactly as measured |
 //! | `known` | the confidence in each number, and how much rungs count in CPU and time |
@@ -42,6 +43,7 @@ mod memory;
 mod next_size;
 mod odd;
 mod plan;
+mod presets;
 mod raise;
 mod rates;
 mod settings;
@@ -56,6 +58,7 @@ pub use self::lowering::taken_back_by;
 use self::memory::FailureCost;
 pub(crate) use self::next_size::{MemoryEnd, NextSize};
 pub use self::plan::step_above;
+use self::presets::PresetShares;
 pub use self::settings::Settings;
 use self::similar::{SimilarAttempts, TrustScope, WeightedAttempt};
 use std::sync::Arc;
@@ -304,11 +307,15 @@ fn work_out_from<'h>(
 ) -> (Prediction, SimilarAttempts<'h>) {
     let Adjusted { similar, build_jobs, lines } = adjusted(history, key, settings, trust_scope);
     let wall = rates::wall_times(&similar, settings, build_jobs.value, lines.shared);
+    let price = price(history, settings, trust_scope);
     let mut sizes = if similar.uncensored_count() == 0 {
         memory::default_sizes(settings)
     } else {
-        memory::memory_sizes(&similar, settings, price(history, settings, trust_scope))
+        memory::memory_sizes(&similar, settings, price)
     };
+    if settings.preset && similar.attempts.is_empty() {
+        memory::lower_preset(&mut sizes, PresetShares::gather(history, key), settings, price);
+    }
     let lower_bound = next_size::apply_open_kills(
         &mut sizes,
         &similar,

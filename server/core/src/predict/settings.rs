@@ -13,8 +13,8 @@ pub struct Settings {
     pub memory_request: Bytes,
     /// Memory limit for an unknown build.
     pub memory_limit: Bytes,
-    /// The two sizes above are a preset for the requested build. Builds of other packages are then ignored: the author of the preset knows
-    /// more.
+    /// The two sizes above are a preset for the requested build. Its author knows more than sizes of other packages show, so only the shares
+    /// that they needed of their presets count.
     pub preset: bool,
     /// CPU request for an unknown build.
     pub cpu_request: Cores,

@@ -317,7 +317,7 @@ pub(super) fn nearness(asked: f64, observation: &RungObservation) -> f64 {
 }
 
 /// Whether two keys are of the same package, or of two parts of one parallel job.
-fn is_same_package(a: &Key, b: &Key) -> bool {
+pub(super) fn is_same_package(a: &Key, b: &Key) -> bool {
     let parts = || job_of_part(&a.package).is_some_and(|job| job_of_part(&b.package) == Some(job));
     a.project == b.project && (a.package == b.package || parts())
 }

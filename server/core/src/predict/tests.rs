@@ -9,6 +9,7 @@ mod incomplete;
 mod lowering;
 mod odd;
 mod parts;
+mod presets;
 mod trust;
 
 use plimsoll_proto::reasons::SizeBound;

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use plimsoll_proto::{
+    figures,
     measured::{self, IncompleteNeed},
     reasons::{self, SizeBound, SizeKind},
     v1,
@@ -152,7 +153,17 @@ fn without_uncensored_words(similar: &SimilarAttempts<'_>, key: &Key, sizes: &Me
     };
     let by_kills = sizes.by_kills.map(|bound| (bound.attempts, bound.rung, bound.above));
     let Some((stopped, rung, highest)) = by_kills.or_else(by_preset) else {
-        return format!("nothing is known about {} yet, so this is the configured default", key.describe());
+        let lowered = sizes.lowered_to.map(|share| {
+            format!(
+                "; its request is lowered, because nearly all other packages used at most {} of theirs",
+                figures::percent(share)
+            )
+        });
+        return format!(
+            "nothing is known about {} yet, so this is the configured default{}",
+            key.describe(),
+            lowered.unwrap_or_default()
+        );
     };
     let scope = rung_scope(rung);
     let known = if stopped == 1 {

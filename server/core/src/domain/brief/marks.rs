@@ -108,6 +108,8 @@ fn roundest(size: f64) -> Bytes {
     Bytes::from_f64(near.unwrap_or(size))
 }
 
+/// Flag: the attempt ran with a preset, and shows how much of it was needed.
+pub(super) const ON_PRESET: u8 = 1;
 /// Flag: the cause follows from a line of the log alone.
 pub(super) const BY_LOG: u8 = 2;
 /// Flag: the attempt was opened with its own job's token.
@@ -133,8 +135,20 @@ pub(super) fn flags_of(summary: &Summary) -> u8 {
         (summary.opening.proven, OWN_JOB),
         (summary.is_nodes_fault(), NODES_FAULT),
         (summary.is_not_a_measurement(), NO_MEASUREMENT),
+        (is_on_preset(summary), ON_PRESET),
     ];
     flags.into_iter().filter(|(is_set, _)| *is_set).fold(source, |all, (_, flag)| all | flag)
+}
+
+/// Whether the attempt shows how much of a preset is needed: its request is not one that was predicted, or that followed from a failure.
+fn is_on_preset(summary: &Summary) -> bool {
+    let predicted = summary.predicted_at_start().map(|ours| [ours.memory_request, ours.memory_limit]);
+    let is_ours =
+        |asked: Bytes| predicted.into_iter().flatten().any(|ours| ours.ceil_mib() == asked.ceil_mib());
+    summary.counts_for_memory()
+        && summary.number <= 1
+        && summary.retries.is_none()
+        && summary.resources.memory_size_asked().is_some_and(|asked| !is_ours(asked))
 }
 
 #[cfg(test)]
