@@ -19,6 +19,7 @@ mod order_tests;
 mod tests;
 /// Trusted or untrusted attempts.
 mod tier;
+mod time_shift;
 mod versions;
 
 use std::sync::Arc;
@@ -372,8 +373,9 @@ impl History {
     }
 
     /// What attempts of other packages contribute to a prediction from attempts of one package.
-    fn fleet_terms(&self) -> [u64; 3] {
-        [self.mean_held().to_bits(), self.mean_held_measured().to_bits(), u64::from(self.has_incomplete())]
+    fn fleet_terms(&self) -> [u64; 4] {
+        let incomplete = f64::from(u8::from(self.has_incomplete()));
+        [self.mean_held(), self.mean_held_measured(), self.time_shift(), incomplete].map(f64::to_bits)
     }
 
     /// Capacity for trusted attempts, and for untrusted ones.

@@ -4,6 +4,7 @@
 //! Memory is different (see `distribution`): it must suffice for values that were not observed yet.
 
 use super::{
+    calibration::correction,
     known::{self, KnownValues, NumberConfidence},
     similar::{SimilarAttempts, WeightedAttempt},
 };
@@ -73,6 +74,16 @@ impl<'p, 'h> RateValues<'p, 'h> {
         }
         values.sort_by(|a, b| a.log.total_cmp(&b.log));
         Self { values, attempts, known, unseen }
+    }
+
+    /// What to add to the logarithm of the quantile at `base`, so that it covers `share` of the attempts.
+    pub(super) fn correction(&self, base_and_share: [f64; 2]) -> f64 {
+        let mut earlier: Vec<_> =
+            self.values.iter().filter_map(|value| Some((value.used?, value.log, value.weight))).collect();
+        earlier.sort_unstable_by(|(one, ..), (other, ..)| {
+            one.observation.brief.position().cmp(&other.observation.brief.position())
+        });
+        correction(earlier.into_iter().map(|(_, log, weight)| (log, weight)), base_and_share)
     }
 
     /// The smallest value that covers `share` of the weight; the default if nothing is known.

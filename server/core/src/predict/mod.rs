@@ -15,6 +15,7 @@
 //! | `presets` | how much of their presets other packages needed: lowers the preset of an unknown package |
 //! | `next_size` | the next size after memory stopped the last builds |
 //! | `exact` | quantiles of CPU and time, exactly as measured |
+//! | `calibration` | corrects the 95 % time by how often it held for earlier attempts |
 //! | `known` | the confidence in each number, and how much rungs count in CPU and time |
 //! | `decrease` | limits how far a size decreases, if the operator sets that |
 //! | `lowering` | takes back a lowering that failed: the size before is a floor for three months |
@@ -27,6 +28,7 @@
 //! Pure: no I/O, no clock, the same history gives the same answer. An unknown key is an answer with low confidence, never
 //! an error. [`predict`] and [`explain`] are one computation.
 
+mod calibration;
 mod curve;
 mod decrease;
 mod deviation;
@@ -306,7 +308,7 @@ fn work_out_from<'h>(
     trust_scope: TrustScope,
 ) -> (Prediction, SimilarAttempts<'h>) {
     let Adjusted { similar, build_jobs, lines } = adjusted(history, key, settings, trust_scope);
-    let wall = rates::wall_times(&similar, settings, build_jobs.value, lines.shared);
+    let wall = rates::wall_times(&similar, settings, build_jobs.value, [lines.shared, history.time_shift()]);
     let price = price(history, settings, trust_scope);
     let mut sizes = if similar.uncensored_count() == 0 {
         memory::default_sizes(settings)

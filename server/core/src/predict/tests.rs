@@ -10,6 +10,7 @@ mod lowering;
 mod odd;
 mod parts;
 mod presets;
+mod times;
 mod trust;
 
 use plimsoll_proto::reasons::SizeBound;

@@ -36,12 +36,14 @@ pub(super) struct PlimsollPolicy {
     in_force: SizesInForce,
     /// End of the attempt learnt last, milliseconds since 1970.
     newest_end_ms: u64,
+    /// Times of the last prediction.
+    times: Option<[f64; 2]>,
 }
 
 impl PlimsollPolicy {
     /// A predictor with an empty history.
     pub(super) fn new(settings: Settings, in_force: SizesInForce) -> Self {
-        Self { history: History::new(HISTORY_ATTEMPTS), settings, in_force, newest_end_ms: 0 }
+        Self { history: History::new(HISTORY_ATTEMPTS), settings, in_force, newest_end_ms: 0, times: None }
     }
 
     /// The settings for one prediction. If the build has a preset it is the default size, as a real caller
@@ -64,6 +66,9 @@ impl SizingPolicy for PlimsollPolicy {
         let predicted = predict::predict(&self.history, &ask.key, &self.settings(ask));
         let [request, limit] =
             [&predicted.memory_request, &predicted.memory_limit].map(|size| Bytes(size.value).as_f64());
+        let times = [&predicted.wall_p50, &predicted.wall_p95];
+        let are_learnt = times.iter().all(|time| time.basis.quantile > 0.0);
+        self.times = are_learnt.then(|| times.map(|time| Millis(time.value).as_f64()));
         let promised = PromisedLimit { limit, confidence: predicted.confidence_in(&predicted.memory_limit) };
         let sizes = match self.in_force {
             SizesInForce::Request => MemorySizes::of(request),
@@ -71,6 +76,10 @@ impl SizingPolicy for PlimsollPolicy {
             SizesInForce::Both => MemorySizes { request, ..MemorySizes::of(limit.max(request)) },
         };
         MemorySizes { promised: Some(promised), ..sizes }
+    }
+
+    fn times(&self) -> Option<[f64; 2]> {
+        self.times
     }
 
     fn size_after_failure(&mut self, ask: &PolicyQuestion, failed: f64) -> f64 {

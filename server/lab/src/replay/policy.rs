@@ -66,6 +66,11 @@ pub(super) trait SizingPolicy {
         MemorySizes::of(self.size(ask))
     }
 
+    /// The median and the 95 % time of the last answer, milliseconds; `None` from a policy without times, and for configured defaults.
+    fn times(&self) -> Option<[f64; 2]> {
+        None
+    }
+
     /// The size for the next try, as request and limit, after `failed` bytes were too little. If it is not
     /// higher than `failed`, the caller doubles `failed` instead.
     fn size_after_failure(&mut self, ask: &PolicyQuestion, failed: f64) -> f64;

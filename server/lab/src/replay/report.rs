@@ -56,12 +56,25 @@ pub fn text(results: &PolicyResults, gain: Option<GainThreshold>) -> String {
             tally.all_builds.scored
         );
     }
+    text.push_str(&times_held(results).unwrap_or_default());
     // the policies of this server differ in the size that is in force, not in what is predicted
     let reliability = results.iter().map(|(_, tally)| tally.reliability.text()).find(|text| !text.is_empty());
     text.push_str(&reliability.unwrap_or_default());
     text.push_str(&against_today(results).unwrap_or_default());
     text.push_str(&gain.map(GainThreshold::words).unwrap_or_default());
     text
+}
+
+/// How often predicted times held; `None` if no policy predicts times.
+fn times_held(results: &PolicyResults) -> Option<String> {
+    let times = results.iter().map(|(_, tally)| &tally.times).find(|times| times.builds() > 0)?;
+    let [half, most] = times.coverage().map(|share| share * 100.0);
+    Some(format!(
+        "Times: {half:.1} % of {} builds took no longer than the predicted median, and {most:.1} % no longer than the 95 % time, which was {:.2} \
+         times the true time (median).\n",
+        times.builds(),
+        times.median_ratio()
+    ))
 }
 
 /// What predicted sizes would have saved compared with the requested ones; `None` if the results lack one of
@@ -152,6 +165,12 @@ fn tally_json(kind: PolicyKind, tally: &PolicyTally, by_package: bool) -> serde_
         fields.insert("predict_ns".to_owned(), tally.predict_ns().into());
         if let Some(reliability) = tally.reliability.json() {
             fields.insert("reliability".to_owned(), reliability);
+        }
+        if tally.times.builds() > 0 {
+            let [half, most] = tally.times.coverage();
+            let ratio = tally.times.median_ratio();
+            let times = serde_json::json!({ "builds": tally.times.builds(), "p50_coverage": half, "p95_coverage": most, "p95_over_true": ratio });
+            fields.insert("times".to_owned(), times);
         }
         if let Some(knob) = tally.knob {
             fields.insert("knob".to_owned(), knob.into());

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_core::predict::median;
+
 use super::{kind::PolicyKind, reliability::Reliability};
 
 pub(crate) type PolicyResults = [(PolicyKind, PolicyTally)];
@@ -74,6 +76,39 @@ impl PolicyCost {
     }
 }
 
+/// How often predicted times held.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TimesHeld {
+    /// Number of builds within the median, and within the 95 % time.
+    within: [u64; 2],
+    /// For each build, the 95 % time divided by the true time.
+    ratios: Vec<f64>,
+}
+
+impl TimesHeld {
+    pub(super) fn add(&mut self, times: [f64; 2], wall_ms: f64) {
+        for (within, time) in self.within.iter_mut().zip(times) {
+            *within += u64::from(wall_ms <= time);
+        }
+        self.ratios.push(times[1] / wall_ms);
+    }
+
+    /// Number of builds with predicted times.
+    pub(crate) fn builds(&self) -> u64 {
+        u64::try_from(self.ratios.len()).unwrap_or(u64::MAX)
+    }
+
+    /// Shares of the builds within the median and within the 95 % time.
+    pub(crate) fn coverage(&self) -> [f64; 2] {
+        self.within.map(|within| share(within, self.builds()))
+    }
+
+    /// Median of the 95 % time divided by the true time.
+    pub(crate) fn median_ratio(&self) -> f64 {
+        median(self.ratios.clone())
+    }
+}
+
 /// Costs of one policy, in total and by package.
 #[derive(Debug, Clone, Default)]
 pub struct PolicyTally {
@@ -81,6 +116,8 @@ pub struct PolicyTally {
     pub all_builds: PolicyCost,
     /// Costs of the builds of each package.
     pub packages: BTreeMap<String, PolicyCost>,
+    /// How often predicted times held.
+    pub(crate) times: TimesHeld,
     /// Nanoseconds spent in all predictions.
     pub(super) nanos: u128,
     pub(super) predictions: u64,

@@ -182,6 +182,26 @@ fn the_json_result_has_the_documented_names() {
 }
 
 #[test]
+fn a_replay_counts_how_often_times_held() {
+    // the first build has only defaults, and the last takes twice as long as the others
+    let mut text = "package,wall_ms,peak_bytes\n".to_owned();
+    for wall in [HOUR, HOUR, HOUR, HOUR, 0, 2 * HOUR] {
+        writeln!(text, "zlib,{},{GIB}", if wall > 0 { wall.to_string() } else { String::new() }).unwrap();
+    }
+    let tape = tape(&text);
+    let results = [(PolicyKind::Plimsoll, cost(&tape, PolicyKind::Plimsoll, FailureTarget::AsItIs))];
+    let value: serde_json::Value = serde_json::from_str(&json(&tape, &results, None, false)).unwrap();
+    let times =
+        serde_json::json!({ "builds": 4, "p50_coverage": 0.75, "p95_coverage": 0.75, "p95_over_true": 1.0 });
+    assert_eq!(value["policies"][0]["times"], times);
+    assert!(text_of_times(&results).starts_with("Times: 75.0 % of 4 builds"), "{results:?}");
+}
+
+fn text_of_times(results: &tally::PolicyResults) -> String {
+    text(results, None).lines().find(|line| line.starts_with("Times")).unwrap_or_default().to_owned()
+}
+
+#[test]
 fn packages_with_most_surplus_are_listed_first() {
     let tape = tape(
         "package,wall_ms,peak_bytes,requested_bytes\n\

@@ -79,6 +79,8 @@ fn attempt(
     let nanos = before.elapsed().as_nanos();
     let mut sizes =
         MemorySizes { request: first.request.max(1.0), limit: first.limit.max(1.0), promised: None };
+    let times = policy.times().filter(|_| done.wall_ms > 0.0);
+    let mut sizes = MemorySizes { request: first.request.max(1.0), limit: first.limit.max(1.0) };
     let (mut lost, mut failures) = (0.0, 0);
     while sizes.limit < done.peak && failures < MAX_TRIES {
         // the build was stopped when it used all of its limit
@@ -92,6 +94,8 @@ fn attempt(
         tally.predictions += 1;
         if let Some(promised) = first.promised {
             tally.reliability.add(promised, done.peak);
+        if let Some(times) = times {
+            tally.times.add(times, done.wall_ms);
         }
         let build = ScoredBuild {
             peak: done.peak,

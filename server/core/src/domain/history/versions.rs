@@ -1,6 +1,9 @@
 //! When which packages changed last, so that an answer stays valid while other packages change.
 
-use std::hash::{BuildHasher as _, RandomState};
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    sync::OnceLock,
+};
 
 use super::super::{Key, job_of_part};
 
@@ -15,6 +18,8 @@ pub(super) struct Versions {
     of_all: u64,
     /// By slot: the last change of a package.
     of_slot: Vec<u64>,
+    /// [`History::time_shift`](super::History::time_shift), until the next change.
+    pub(super) time_shift: OnceLock<f64>,
     hasher: RandomState,
 }
 
@@ -25,12 +30,18 @@ pub struct AnswerVersion {
     slot: Option<usize>,
     change: u64,
     /// What attempts of other packages contribute: [`History::fleet_terms`](super::History).
-    fleet: [u64; 3],
+    fleet: [u64; 4],
 }
 
 impl Versions {
     pub(super) fn new() -> Self {
-        Self { changes: 0, of_all: 0, of_slot: vec![0; SLOTS], hasher: RandomState::new() }
+        Self {
+            changes: 0,
+            of_all: 0,
+            of_slot: vec![0; SLOTS],
+            time_shift: OnceLock::new(),
+            hasher: RandomState::new(),
+        }
     }
 
     /// Number of changes so far.
@@ -40,6 +51,7 @@ impl Versions {
 
     /// Notes a change of a package.
     pub(super) fn note(&mut self, key: &Key) {
+        self.time_shift = OnceLock::new();
         self.changes += 1;
         let slot = self.slot(key);
         if let Some(last) = self.of_slot.get_mut(slot) {
@@ -49,18 +61,19 @@ impl Versions {
 
     /// Notes a change that may concern any package.
     pub(super) fn note_all(&mut self) {
+        self.time_shift = OnceLock::new();
         self.changes += 1;
         self.of_all = self.changes;
     }
 
     /// The version now, of the key's package or of all.
-    pub(super) fn now(&self, key: &Key, is_of_package: bool, fleet: [u64; 3]) -> AnswerVersion {
+    pub(super) fn now(&self, key: &Key, is_of_package: bool, fleet: [u64; 4]) -> AnswerVersion {
         let slot = is_of_package.then(|| self.slot(key));
         AnswerVersion { slot, change: self.last_change(slot), fleet }
     }
 
     /// Whether an answer of this version would be the same now.
-    pub(super) fn is_current(&self, version: &AnswerVersion, fleet: [u64; 3]) -> bool {
+    pub(super) fn is_current(&self, version: &AnswerVersion, fleet: [u64; 4]) -> bool {
         version.change == self.last_change(version.slot) && (version.slot.is_none() || version.fleet == fleet)
     }
 

@@ -1,0 +1,86 @@
+//! What is said of times holds as often as it says, also while the whole fleet becomes slower.
+
+use super::super::*;
+use crate::domain::{Millis, Summary, test_history as history, test_summary};
+
+/// The sum of a random number's eight bytes, about normal: mean 0, deviation 1.
+fn normal(n: u64) -> f64 {
+    // the finalizer of SplitMix64 (Steele, Lea and Flood, 2014)
+    let mixed = (n ^ n >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (mixed.to_be_bytes().map(f64::from).iter().sum::<f64>() - 1020.0) / 209.0
+}
+
+/// Build `n` of twelve packages: minutes that vary, and twice as long from `slow_from` on.
+fn build(n: u64, slow_from: u64) -> Summary {
+    let mut summary = test_summary(&(n + 1_000_000).to_string(), &format!("p{}", n % 12), "1", 300);
+    summary.started_unix_ms += n * 3_600_000;
+    let octaves = 0.6 * normal(n.wrapping_mul(0x9e37_79b9_7f4a_7c15)) + if n < slow_from { 0.0 } else { 1.0 };
+    summary.wall = Millis::from_f64(300_000.0 * octaves.exp2());
+    summary
+}
+
+fn times(history: &History, key: &Key) -> [u64; 2] {
+    let prediction = predict(history, key, &Settings::default());
+    [prediction.wall_p50.value, prediction.wall_p95.value]
+}
+
+#[test]
+fn times_hold_while_the_fleet_slows_down() {
+    let mut known = history((0..360).map(|n| build(n, 600)));
+    let (mut within, mut ratios) = ([0_u32; 2], Vec::new());
+    for n in 360..1080 {
+        let next = build(n, 600);
+        let predicted = times(&known, &next.key);
+        for (count, time) in within.iter_mut().zip(predicted) {
+            *count += u32::from(next.wall.0 <= time);
+        }
+        ratios.push(Millis(predicted[1]).as_f64() / next.wall.as_f64());
+        known.learn(next);
+    }
+    let [half, most] = within.map(|count| f64::from(count) / 720.0);
+    assert!((0.45..=0.55).contains(&half) && (0.92..=0.98).contains(&most), "{half} {most}");
+    assert!(median(ratios) < 3.0, "the 95 % time says something");
+}
+
+#[test]
+fn a_shift_of_the_fleet_outdates_answers_whatever_the_order() {
+    let idle = Summary { started_unix_ms: 1, ..build(11, 600) }.key;
+    let mut known = history((0..600).map(|n| build(n, 600)));
+    let (before, version) = (times(&known, &idle), known.answer_version(&idle, true));
+    let later = || (600..700).filter(|n| n % 12 != 11).map(|n| build(n, 600));
+    later().for_each(|build| known.learn(build));
+    assert!(!known.is_current(&version) && times(&known, &idle)[0] > before[0] * 3 / 2);
+    let reversed = history(later().rev().chain((0..600).rev().map(|n| build(n, 600))));
+    assert_eq!(times(&known, &idle), times(&reversed, &idle));
+    let untrusted = later().map(|build| {
+        let opening = crate::domain::OpeningRecord { untrusted: true, ..build.opening.clone() };
+        Summary { opening, ..build }
+    });
+    let known = history((0..600).map(|n| build(n, 600)).chain(untrusted));
+    assert_eq!(times(&known, &idle), before, "untrusted attempts shift nothing");
+}
+
+#[test]
+fn odd_times_are_predicted_within_what_was_seen() {
+    let of = |walls: &[u64], is_backwards: bool| {
+        let builds = walls.iter().zip(0..).map(|(wall, n)| {
+            let mut summary = Summary { wall: Millis(*wall), ..build(n * 12, 0) };
+            if is_backwards {
+                summary.started_unix_ms = 1_700_000_000_000 - n * 3_600_000;
+            }
+            summary
+        });
+        times(&history(builds), &build(0, 0).key)
+    };
+    for backwards in [false, true] {
+        assert_eq!(of(&[60_000; 100], backwards), [60_000; 2]);
+        let newest = if backwards { 60_000 } else { 90_000 };
+        assert_eq!(of(&[60_000, 90_000], backwards), [newest, 90_000]);
+        let half: Vec<u64> = (0..100).map(|n| if n % 2 == 0 { 0 } else { 60_000 }).collect();
+        assert_eq!(of(&half, backwards), [60_000; 2], "attempts without a time show none");
+        let [p50, p95] = of(&(0..100).map(|n| u64::MAX >> (n % 64)).collect::<Vec<_>>(), backwards);
+        assert!(p50 > 0 && p50 <= p95);
+    }
+    assert_eq!(of(&[0; 100], false), times(&History::new(1), &build(0, 0).key));
+}
