@@ -64,7 +64,7 @@ pub use plimsoll_proto::{
     v1::{CurveKnown, Source as MeasurementSource},
 };
 pub use prediction::{
-    Basis, KNOWN_CONFIDENCE, LowerBound, PoolAssignment, Prediction, Quantity, Rung, UsedAttempt,
+    Basis, KNOWN_CONFIDENCE, LowerBound, PartEffect, PoolAssignment, Prediction, Quantity, Rung, UsedAttempt,
 };
 pub use progress::SampleAccumulator;
 pub use project_rename::ProjectRename;

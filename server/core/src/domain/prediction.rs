@@ -33,6 +33,10 @@ pub struct Prediction {
     pub attempts: u32,
     /// One sentence that sums up the prediction.
     pub reason: String,
+    /// What parts of the key add to its need, the largest first; empty if nothing is known. It is not stored, because it can be computed
+    /// again.
+    #[serde(skip)]
+    pub parts: Vec<PartEffect>,
     /// Groups of need among those attempts; `None` if there is one group, or if groups were not searched for. They are not stored, because
     /// they can be computed again.
     #[serde(skip)]
@@ -238,6 +242,24 @@ impl Rung {
     /// Whether attempts on this rung are of the same build, and not only of other builds.
     pub(crate) fn is_of_build(self) -> bool {
         self >= Self::Siblings
+    }
+}
+
+/// What one part of a key adds to the need, compared with other values of the part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartEffect {
+    /// The part: a variant (`+cuda`), or a field with its value (`version 1.2`).
+    pub part: String,
+    /// Whether it adds to the need.
+    pub needs_more: bool,
+    /// By how much.
+    pub change: Bytes,
+}
+
+impl PartEffect {
+    /// `+cuda needs 24.00 GiB more`.
+    pub fn describe(&self) -> String {
+        format!("{} needs {} {}", self.part, self.change, if self.needs_more { "more" } else { "less" })
     }
 }
 

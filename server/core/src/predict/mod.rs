@@ -9,6 +9,7 @@
 //! | `inputs` | adjusts needs to the key's input size |
 //! | `curve` | need and time over the number of build jobs, as lines |
 //! | `jobs` | adjusts needs to the key's number of build jobs, by that curve |
+//! | `parts` | adjusts needs to the key's variants, version, compiler and other parts, by what each adds |
 //! | `deviation`, `distribution` | the distribution of expected values, with censored ones as "more than" and room for unseen ones |
 //! | `plan` | the sequence of sizes with the least expected cost |
 //! | `memory`, `rates` | the sizes |
@@ -44,6 +45,7 @@ mod lowering;
 mod memory;
 mod next_size;
 mod odd;
+mod parts;
 mod plan;
 mod presets;
 mod raise;
@@ -287,6 +289,7 @@ fn adjusted<'h>(history: &'h History, key: &Key, settings: &Settings, scope: Tru
         let build_jobs = jobs::choose_jobs(&similar, key, settings);
         let lines = curve::lines(&similar);
         jobs::adjust_to_jobs(&mut similar, lines.memory, build_jobs.value);
+        parts::adjust_to_parts(&mut similar, key);
         Adjusted { similar, build_jobs, lines }
     };
     let mut all = without(&[]);
@@ -337,6 +340,7 @@ fn work_out_from<'h>(
         unsure_because: words::unsure_because(&similar, confidence, &sizes),
         attempts: similar.attempts().max(sizes.by_kills.map_or(0, |bound| bound.attempts)),
         reason: words::reason(&similar, key, &sizes, &build_jobs, lines.memory)
+            + &words::parts_note(&similar.parts)
             + &words::odd_note(similar.left_out.len()),
         memory_request: sizes.request,
         memory_limit: sizes.limit,
@@ -345,6 +349,7 @@ fn work_out_from<'h>(
         build_jobs,
         wall_p50: wall.p50,
         wall_p95: wall.p95,
+        parts: similar.parts.clone(),
         need_groups: None,
         lower_bound,
         taken_back: None,

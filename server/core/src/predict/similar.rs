@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::Settings;
-use crate::domain::{AttemptId, Bytes, History, Key, Rung, RungObservation, job_of_part};
+use crate::domain::{AttemptId, Bytes, History, Key, PartEffect, Rung, RungObservation, job_of_part};
 
 /// Which attempts of the history are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub(super) struct WeightedAttempt<'h> {
     pub(super) freshness: f64,
     /// The attempt's share of the total weight.
     pub(super) weight: f64,
-    /// Need as a logarithm to base 2 of bytes, adjusted to the requested build jobs.
+    /// Need as a logarithm to base 2 of bytes, adjusted to the requested input, build jobs and parts of the key.
     pub(super) need: f64,
 }
 
@@ -108,6 +108,8 @@ pub(super) struct SimilarAttempts<'h> {
     fitted_left: f64,
     /// Attempts that were left out as odd, without weight.
     pub(super) left_out: Vec<WeightedAttempt<'h>>,
+    /// What the parts of the key add to its need, as far as other configurations show it.
+    pub(super) parts: Vec<PartEffect>,
     /// The share of the total weight that the default gets.
     pub(super) default_share: f64,
     /// How little is known about the package, from 1 (no attempt of it is known) towards 0. Censored attempts do not lower it, so that a

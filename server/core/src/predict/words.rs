@@ -13,7 +13,7 @@ use super::{
     memory::{self, MemorySizes},
     similar::{SimilarAttempts, WeightedAttempt},
 };
-use crate::domain::{Bytes, Key, Quantity, Rung};
+use crate::domain::{Bytes, Key, PartEffect, Quantity, Rung};
 
 /// Confidence below which the answer says why it is low: what a limit has that follows from a few attempts of the same build.
 const SURE_CONFIDENCE: f64 = 0.95;
@@ -92,6 +92,14 @@ pub(super) fn reason(
         let _written = write!(text, "; {counts}");
     }
     text
+}
+
+/// Most effects of parts in a reason.
+const PARTS_IN_REASON: usize = 2;
+
+/// Says what parts of the key add; empty if nothing is known.
+pub(super) fn parts_note(parts: &[PartEffect]) -> String {
+    parts.iter().take(PARTS_IN_REASON).fold(String::new(), |text, effect| text + "; " + &effect.describe())
 }
 
 /// Says how many attempts were left out; empty if none.

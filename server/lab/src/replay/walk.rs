@@ -94,6 +94,7 @@ fn attempt(
         tally.predictions += 1;
         if let Some(promised) = first.promised {
             tally.reliability.add(promised, done.peak);
+        }
         if let Some(times) = times {
             tally.times.add(times, done.wall_ms);
         }
