@@ -80,7 +80,8 @@ fn attempt(
     let mut sizes =
         MemorySizes { request: first.request.max(1.0), limit: first.limit.max(1.0), promised: None };
     let times = policy.times().filter(|_| done.wall_ms > 0.0);
-    let mut sizes = MemorySizes { request: first.request.max(1.0), limit: first.limit.max(1.0) };
+    let mut sizes =
+        MemorySizes { request: first.request.max(1.0), limit: first.limit.max(1.0), promised: None };
     let (mut lost, mut failures) = (0.0, 0);
     while sizes.limit < done.peak && failures < MAX_TRIES {
         // the build was stopped when it used all of its limit
