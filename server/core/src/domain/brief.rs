@@ -6,7 +6,8 @@ mod observation;
 use std::sync::Arc;
 
 use marks::{
-    BY_LOG, BY_PROCESSES, NO_MEASUREMENT, NODES_FAULT, ON_PRESET, OWN_JOB, PackedSizes, SCRAPED, flags_of,
+    BY_LOG, BY_PROCESSES, HELD_BACK, NO_MEASUREMENT, NODES_FAULT, ON_PRESET, OWN_JOB, PackedSizes, SCRAPED,
+    flags_of,
 };
 pub use marks::{CommitMark, JobMark, RefMark};
 pub use observation::RungObservation;
@@ -87,6 +88,11 @@ impl AttemptBrief {
     /// Whether the attempt's use does not show what such a build needs, because its work was done already or elsewhere.
     pub fn is_not_a_measurement(&self) -> bool {
         self.flags & NO_MEASUREMENT != 0
+    }
+
+    /// Whether the CPU limit held the build back: see [`Summary::is_held_back`].
+    pub(crate) fn is_held_back(&self) -> bool {
+        self.flags & HELD_BACK != 0
     }
 
     /// Whether the cause follows from a log line or a person's correction, without a measurement.

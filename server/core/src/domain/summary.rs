@@ -162,7 +162,16 @@ pub struct FinalTotals {
     pub memory_limit: Option<Bytes>,
 }
 
+/// Share of the CPU time that a build could have used, lost at its limit, from which its use is less than it wanted.
+const HELD_BACK_SHARE: f64 = 0.15;
+
 impl Summary {
+    /// Whether its CPU limit held the build back so much that its use is a lower bound of what it wanted.
+    pub fn is_held_back(&self) -> bool {
+        let lost = self.throttled.unwrap_or_default().as_f64();
+        lost > 0.0 && lost >= HELD_BACK_SHARE * (lost + self.cpu.as_f64())
+    }
+
     /// A successful attempt without measurements; an import of recorded history fills them in.
     pub fn recorded(attempt: AttemptId, key: Key) -> Self {
         Self {

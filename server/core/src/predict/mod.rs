@@ -17,6 +17,7 @@
 //! | `next_size` | the next size after memory stopped the last builds |
 //! | `exact` | quantiles of CPU and time, exactly as measured |
 //! | `calibration` | corrects the 95 % time by how often it held for earlier attempts |
+//! | `held_back` | raises the CPU of builds that their CPU limit held back |
 //! | `known` | the confidence in each number, and how much rungs count in CPU and time |
 //! | `decrease` | limits how far a size decreases, if the operator sets that |
 //! | `lowering` | takes back a lowering that failed: the size before is a floor for three months |
@@ -37,6 +38,7 @@ mod distribution;
 mod exact;
 pub mod groups;
 mod guess;
+mod held_back;
 mod incomplete;
 mod inputs;
 mod jobs;
@@ -57,6 +59,7 @@ mod tests;
 mod words;
 
 pub use self::guess::is_guess;
+use self::held_back::HeldBack;
 pub use self::jobs::median;
 pub use self::lowering::taken_back_by;
 use self::memory::FailureCost;
@@ -328,7 +331,8 @@ fn work_out_from<'h>(
         (history, key, cost(history, settings, trust_scope)),
     );
     decrease::bound_decrease(&mut sizes, history, key, settings);
-    let [cpu_request, cpu_limit] = rates::cpu(&similar, settings);
+    let held_back = HeldBack::of(&similar, build_jobs.value);
+    let [cpu_request, cpu_limit] = rates::cpu(&similar, settings, held_back);
     // kills alone show which sizes are too small, but not which sizes are sufficient
     let confidence = if sizes.by_kills.is_some() || !similar.knows_package() {
         0.0
@@ -341,7 +345,8 @@ fn work_out_from<'h>(
         attempts: similar.attempts().max(sizes.by_kills.map_or(0, |bound| bound.attempts)),
         reason: words::reason(&similar, key, &sizes, &build_jobs, lines.memory)
             + &words::parts_note(&similar.parts)
-            + &words::odd_note(similar.left_out.len()),
+            + &words::odd_note(similar.left_out.len())
+            + &held_back.map(HeldBack::note).unwrap_or_default(),
         memory_request: sizes.request,
         memory_limit: sizes.limit,
         cpu_request,

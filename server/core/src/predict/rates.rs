@@ -5,6 +5,7 @@ use plimsoll_proto::reasons::SizeBound;
 use super::{
     Settings,
     exact::{DefaultCounts, RateQuantile, RateValues},
+    held_back::HeldBack,
     jobs,
     known::NumberConfidence,
     similar::{SimilarAttempts, WeightedAttempt},
@@ -22,8 +23,17 @@ const WALL_P95_QUANTILE: f64 = 0.95;
 /// The quantile that is corrected to the 95 % time: it needs less time than 0.95 for the same coverage (see `calibration`).
 const WALL_P95_BASE: f64 = 0.9;
 
-/// CPU request and limit, in thousandths of a core.
-pub(super) fn cpu(similar: &SimilarAttempts<'_>, settings: &Settings) -> [Quantity; 2] {
+/// CPU request and limit, in thousandths of a core. What a limit held back counts with a step more.
+pub(super) fn cpu(
+    similar: &SimilarAttempts<'_>,
+    settings: &Settings,
+    held_back: Option<HeldBack>,
+) -> [Quantity; 2] {
+    let stepped = |log: f32, used: &WeightedAttempt<'_>| {
+        f64::from(log) + held_back.map_or(0.0, |held_back| held_back.step(used))
+    };
+    let mean_use = |used: &WeightedAttempt<'_>| stepped(used.observation.rates[1], used);
+    let peak_use = |used: &WeightedAttempt<'_>| stepped(used.observation.rates[2], used);
     let [request, limit] = [settings.cpu_request.0, settings.cpu_limit.0].map(|cores| cores * 1000.0);
     let mean = RateValues::of(similar, mean_use, request, DefaultCounts::AmongFew);
     let peak = RateValues::of(similar, peak_use, limit, DefaultCounts::AmongFew);
@@ -33,8 +43,9 @@ pub(super) fn cpu(similar: &SimilarAttempts<'_>, settings: &Settings) -> [Quanti
         // a default request must not raise a measured limit
         asked.value = asked.value.min(most.value);
     }
-    let request = millicores_quantity(settings, asked, &mean);
-    let mut limit = millicores_quantity(settings, most, &peak);
+    let quantity = |of, values| millicores_quantity(settings, of, values, held_back);
+    let request = quantity(asked, &mean);
+    let mut limit = quantity(most, &peak);
     if limit.value < request.value {
         limit.value = request.value;
         limit.basis.bound = SizeBound::Request;
@@ -42,20 +53,16 @@ pub(super) fn cpu(similar: &SimilarAttempts<'_>, settings: &Settings) -> [Quanti
     [request, limit]
 }
 
-fn mean_use(used: &WeightedAttempt<'_>) -> f64 {
-    f64::from(used.observation.rates[1])
-}
-
-fn peak_use(used: &WeightedAttempt<'_>) -> f64 {
-    f64::from(used.observation.rates[2])
-}
-
 fn millicores_quantity(
     settings: &Settings,
     of: RateQuantile<'_, '_>,
     values: &RateValues<'_, '_>,
+    held_back: Option<HeldBack>,
 ) -> Quantity {
-    let (cores, bound) = settings.bound_cpu(Cores(of.value / 1000.0));
+    let (cores, mut bound) = settings.bound_cpu(Cores(of.value / 1000.0));
+    if let (SizeBound::None, Some(held_back), Some(used)) = (&bound, held_back, of.used) {
+        bound = held_back.bound(used);
+    }
     // values are stored as logarithms, so a difference of a thousandth of a core is rounding
     let value = Millis::from_f64((cores.0 * 1000.0).round()).0.max(1);
     Quantity { value, basis: basis(of, values, bound) }

@@ -5,6 +5,7 @@ mod current;
 mod decrease;
 mod drift;
 mod first;
+mod held_back;
 mod incomplete;
 mod lowering;
 mod odd;

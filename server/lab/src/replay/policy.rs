@@ -71,6 +71,11 @@ pub(super) trait SizingPolicy {
         None
     }
 
+    /// The CPU request of the last answer, cores; `None` from a policy without CPU.
+    fn cores(&self) -> Option<f64> {
+        None
+    }
+
     /// The size for the next try, as request and limit, after `failed` bytes were too little. If it is not
     /// higher than `failed`, the caller doubles `failed` instead.
     fn size_after_failure(&mut self, ask: &PolicyQuestion, failed: f64) -> f64;

@@ -57,6 +57,7 @@ pub fn text(results: &PolicyResults, gain: Option<GainThreshold>) -> String {
         );
     }
     text.push_str(&times_held(results).unwrap_or_default());
+    text.push_str(&cpu_cost(results).unwrap_or_default());
     // the policies of this server differ in the size that is in force, not in what is predicted
     let reliability = results.iter().map(|(_, tally)| tally.reliability.text()).find(|text| !text.is_empty());
     text.push_str(&reliability.unwrap_or_default());
@@ -74,6 +75,17 @@ fn times_held(results: &PolicyResults) -> Option<String> {
          times the true time (median).\n",
         times.builds(),
         times.median_ratio()
+    ))
+}
+
+/// What predicted CPU requests would cost; `None` if the file has no CPU times.
+fn cpu_cost(results: &PolicyResults) -> Option<String> {
+    let cpu = results.iter().map(|(_, tally)| tally.cpu).find(|cpu| cpu.builds > 0)?;
+    Some(format!(
+        "CPU: requests are {} core hours above the mean use. If {} builds got no more, they would take {:.2} times their recorded time.\n",
+        short_number(cpu.waste),
+        cpu.builds,
+        cpu.slowdown()
     ))
 }
 
@@ -171,6 +183,10 @@ fn tally_json(kind: PolicyKind, tally: &PolicyTally, by_package: bool) -> serde_
             let ratio = tally.times.median_ratio();
             let times = serde_json::json!({ "builds": tally.times.builds(), "p50_coverage": half, "p95_coverage": most, "p95_over_true": ratio });
             fields.insert("times".to_owned(), times);
+        }
+        if tally.cpu.builds > 0 {
+            fields.insert("cpu_waste_core_hours".to_owned(), tally.cpu.waste.into());
+            fields.insert("cpu_slowdown".to_owned(), tally.cpu.slowdown().into());
         }
         if let Some(knob) = tally.knob {
             fields.insert("knob".to_owned(), knob.into());

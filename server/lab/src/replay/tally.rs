@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::predict::median;
+use plimsoll_core::{
+    domain::{CpuMicros, Millis},
+    predict::median,
+};
 
-use super::{kind::PolicyKind, reliability::Reliability};
+use super::{kind::PolicyKind, policy::FinishedBuild, reliability::Reliability};
 
 pub(crate) type PolicyResults = [(PolicyKind, PolicyTally)];
 
@@ -76,6 +79,34 @@ impl PolicyCost {
     }
 }
 
+/// What predicted CPU requests would cost, if a build got no more than its request.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CpuCost {
+    pub(crate) builds: u64,
+    /// Cores reserved above the mean use, core hours.
+    pub(crate) waste: f64,
+    /// Times of all builds: as long as the work takes on the request, and as recorded.
+    hours: [f64; 2],
+}
+
+impl CpuCost {
+    pub(super) fn add(&mut self, cores: f64, done: &FinishedBuild) {
+        let recorded = done.wall_ms / 3_600_000.0;
+        let used = CpuMicros(done.cpu_usec).cores_over(Millis::from_f64(done.wall_ms)).0;
+        self.builds += 1;
+        self.waste += (cores - used).max(0.0) * recorded;
+        let [slowed, all] = &mut self.hours;
+        *slowed += recorded * (used / cores.max(f64::MIN_POSITIVE)).max(1.0);
+        *all += recorded;
+    }
+
+    /// Time on the requests divided by the recorded time.
+    pub(crate) fn slowdown(&self) -> f64 {
+        let [slowed, all] = self.hours;
+        slowed / all.max(f64::MIN_POSITIVE)
+    }
+}
+
 /// How often predicted times held.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TimesHeld {
@@ -118,6 +149,7 @@ pub struct PolicyTally {
     pub packages: BTreeMap<String, PolicyCost>,
     /// How often predicted times held.
     pub(crate) times: TimesHeld,
+    pub(crate) cpu: CpuCost,
     /// Nanoseconds spent in all predictions.
     pub(super) nanos: u128,
     pub(super) predictions: u64,

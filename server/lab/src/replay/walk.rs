@@ -80,8 +80,7 @@ fn attempt(
     let mut sizes =
         MemorySizes { request: first.request.max(1.0), limit: first.limit.max(1.0), promised: None };
     let times = policy.times().filter(|_| done.wall_ms > 0.0);
-    let mut sizes =
-        MemorySizes { request: first.request.max(1.0), limit: first.limit.max(1.0), promised: None };
+    let cores = policy.cores().filter(|_| done.wall_ms > 0.0 && done.cpu_usec > 0);
     let (mut lost, mut failures) = (0.0, 0);
     while sizes.limit < done.peak && failures < MAX_TRIES {
         // the build was stopped when it used all of its limit
@@ -98,6 +97,9 @@ fn attempt(
         }
         if let Some(times) = times {
             tally.times.add(times, done.wall_ms);
+        }
+        if let Some(cores) = cores {
+            tally.cpu.add(cores, done);
         }
         let build = ScoredBuild {
             peak: done.peak,

@@ -122,6 +122,8 @@ pub(super) const BY_PROCESSES: u8 = 16;
 pub(super) const NODES_FAULT: u8 = 32;
 /// Flag: the attempt's use is no measurement of its need.
 pub(super) const NO_MEASUREMENT: u8 = 64;
+/// Flag: the CPU limit held the build back.
+pub(super) const HELD_BACK: u8 = 128;
 
 /// The flags of an attempt.
 pub(super) fn flags_of(summary: &Summary) -> u8 {
@@ -136,6 +138,7 @@ pub(super) fn flags_of(summary: &Summary) -> u8 {
         (summary.is_nodes_fault(), NODES_FAULT),
         (summary.is_not_a_measurement(), NO_MEASUREMENT),
         (is_on_preset(summary), ON_PRESET),
+        (summary.is_held_back(), HELD_BACK),
     ];
     flags.into_iter().filter(|(is_set, _)| *is_set).fold(source, |all, (_, flag)| all | flag)
 }

@@ -66,7 +66,8 @@ impl RungObservation {
         // a command of some milliseconds may seem to use many cores, because it is too short to measure a peak
         let cpu_mean = summary.cpu.cores_over(summary.wall.max(CPU_WINDOW)).0;
         // a mean alone, as an imported history has it, is not the highest use
-        let cpu_peak = match summary.measured_cpu_peak() {
+        let limit = summary.resources.cpu_limit.filter(|_| summary.is_held_back());
+        let cpu_peak = match limit.or_else(|| summary.measured_cpu_peak()) {
             Some(_) if summary.wall < CPU_WINDOW => cpu_mean,
             peak => peak.map_or(0.0, |peak| peak.0),
         };
