@@ -60,7 +60,7 @@ pub(super) struct Distribution {
     /// Deviation within groups of need, if there are several.
     within_groups: Option<Deviation>,
     /// Probability that the next value is above everything observed.
-    unseen: f64,
+    pub(super) unseen: f64,
     /// Attempts that contributed a value.
     pub(super) attempts: u32,
 }

@@ -13,7 +13,7 @@ use plimsoll_proto::reasons::SizeBound;
 use super::{
     Settings,
     distribution::Distribution,
-    plan::{SizePlan, step_above},
+    plan::{ChosenSize, SizePlan, step_above},
     presets::{EnoughShare, PresetShares},
     similar::SimilarAttempts,
 };
@@ -28,6 +28,11 @@ pub(super) const MIN_PAGES_ROOM: Bytes = Bytes(64 << 20);
 const RETRY_COVERS: f64 = 0.92;
 /// A failed size that is more than this multiple of the size tried first was itself a retry.
 const RETRIED_SIZE_FACTOR: f64 = 1.2;
+
+/// How likely a need above all seen ones is with a preset, as a share of how likely it is without: the author of the preset chose it for
+/// such needs. Chosen on made fleets of 120 to 360 builds: there 0.5 has 4 % less surplus where 10 % of the builds fail, and 0 has 4 % more;
+/// on recorded workflows 0.5 has up to 3 % more.
+const UNSEEN_WITH_PRESET: f64 = 0.15;
 
 /// A limit for `need` with room for hot file pages.
 pub(super) fn with_pages(need: Bytes) -> Bytes {
@@ -64,7 +69,12 @@ fn defaults(similar: &SimilarAttempts<'_>, settings: &Settings) -> Option<[f64; 
 /// Computes the memory request and limit of a build from similar attempts. `price` is the cost of one failure, in GiB x h.
 pub(super) fn memory_sizes(similar: &SimilarAttempts<'_>, settings: &Settings, price: f64) -> MemorySizes {
     let rung = similar.main_rung();
-    let plain = expected_needs(similar, settings);
+    // attempts of the package show more than a preset, which bounds the request and sizes a retry
+    let unknown = defaults(similar, settings).filter(|_| !similar.knows_package());
+    let mut plain = Distribution::expected(similar, |used| (used.need, used.weight), unknown);
+    if settings.preset {
+        plain.unseen *= UNSEEN_WITH_PRESET;
+    }
     let spread = plain.smoothed();
     let ceiling = settings.failure_ceiling.clamp(0.0, 0.5);
     // a kill costs a whole build, and unused memory below a limit costs nothing: the tails are computed for rare events
@@ -179,7 +189,8 @@ pub(super) fn default_sizes(settings: &Settings) -> MemorySizes {
     MemorySizes { request, limit, covered: 0.0, by_kills: None, lowered_to: None }
 }
 
-/// Lowers a preset request to the cheapest size by what other packages needed of their presets. The limit stays.
+/// Lowers a preset request to the cheapest size by what other packages needed of their presets. The limit stays. Unless the operator set the
+/// price of a failure, and so accepts the failures that it leads to, the size is enough for all but few packages.
 pub(super) fn lower_preset(
     sizes: &mut MemorySizes,
     shares: Option<PresetShares>,
@@ -189,11 +200,13 @@ pub(super) fn lower_preset(
     let Some(shares) = shares else { return };
     let preset = Bytes(sizes.request.value);
     let EnoughShare { needed, enough } = shares.enough();
-    let cheap = SizePlan::new(&shares.expected_needs(preset), price).first_size().bytes;
-    let size = Bytes::from_f64(cheap.max(preset.as_f64() * enough));
-    let wanted = WantedSize { size, quantile: EnoughShare::COVERED, margin: 1.0 };
+    let cheap = SizePlan::new(&shares.expected_needs(preset), price).first_size();
+    let enough = ChosenSize { bytes: preset.as_f64() * enough, share: EnoughShare::COVERED };
+    let is_cheap = settings.failure_price.is_some() || cheap.bytes > enough.bytes;
+    let ChosenSize { bytes, share } = if is_cheap { cheap } else { enough };
+    let wanted = WantedSize { size: Bytes::from_f64(bytes), quantile: share.clamp(0.0, 1.0), margin: 1.0 };
     let mut request = bounded_quantity(settings, Rung::Fleet, shares.attempts, wanted);
-    request.basis.confidence = Some(EnoughShare::COVERED);
+    request.basis.confidence = Some(wanted.quantile);
     if request.value < preset.0 {
         (sizes.request, sizes.lowered_to) = (request, Some(needed));
     }

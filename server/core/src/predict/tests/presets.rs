@@ -49,6 +49,39 @@ fn a_preset_is_lowered_by_what_packages_used() {
 }
 
 #[test]
+fn one_attempt_counts_more_than_a_preset() {
+    let preset = Bytes(64 << 30);
+    let price = Some(1.0);
+    let settings = Settings {
+        memory_request: preset,
+        memory_limit: preset,
+        preset: true,
+        failure_price: price,
+        ..Settings::default()
+    };
+    let prediction = predict(&history([built(1, 64 << 10, 1000)]), &built(1, 0, 1).key, &settings);
+    let [request, limit] =
+        [&prediction.memory_request, &prediction.memory_limit].map(|size| size.value >> 20);
+    assert!((1000..8000).contains(&request) && limit == 64 << 10, "{request} {limit}");
+}
+
+#[test]
+fn the_price_of_a_failure_lowers_a_preset_further() {
+    let priced = |failure_price| {
+        let preset = Bytes(10_000 * MIB);
+        let settings = Settings {
+            memory_request: preset,
+            memory_limit: preset,
+            preset: true,
+            failure_price,
+            ..Settings::default()
+        };
+        predict(&history(fleet(30)), &test_summary("q", "new", "1", 1).key, &settings).memory_request.value
+    };
+    assert!(priced(Some(1e-9)) < priced(None) && priced(None) < priced(Some(100.0)));
+}
+
+#[test]
 fn a_package_that_needed_its_preset_keeps_others_up() {
     let all = |more: Summary| request(fleet(30).chain([more]));
     assert_eq!(all(built(30, 4000, 3990)), 10_000);
