@@ -145,6 +145,19 @@ fn policies_are_tuned_to_the_requested_failure_rate() {
 }
 
 #[test]
+fn an_unreachable_rate_costs_no_more_than_needed() {
+    // no price makes the first builds fit, because their preset is too small
+    let needs: Vec<u64> = (0..80_u64).map(|n| 2 * GIB + (n * 7919 % 401) * GIB / 401).collect();
+    let tape = builds(&needs, GIB);
+    let matched = cost(&tape, PolicyKind::Plimsoll, FailureTarget::Match(0.001)).all_builds;
+    let settings = Settings { failure_price: Some(9e4), ..Settings::default() };
+    let goal = TuneGoal { target: FailureTarget::AsItIs, warmup: 0.0 };
+    let highest = run(&tape, PolicyKind::Plimsoll, &settings, goal, |_| {}).unwrap().all_builds;
+    assert_eq!(matched.first_failed, highest.first_failed);
+    assert!(matched.surplus_gib_hours < highest.surplus_gib_hours, "{matched:?} {highest:?}");
+}
+
+#[test]
 fn the_json_result_has_the_documented_names() {
     let tape = builds(&[GIB, GIB, 3 * GIB], GIB);
     let results: Vec<_> =

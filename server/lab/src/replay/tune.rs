@@ -63,17 +63,15 @@ pub fn run(
         // a larger value of the setting means fewer failures
         *(if rate > wanted { &mut low } else { &mut high }) = middle;
         let allowed = !matches!(target, FailureTarget::AtMost(most) if rate > most);
-        let nearer = |best: &PolicyTally| {
-            distance_from_target(rate, wanted)
-                <= distance_from_target(best.all_builds.first_failed_rate(), wanted)
+        // of settings with the same rate, the one that wastes least
+        let rank = |tally: &PolicyTally| {
+            let all = &tally.all_builds;
+            ((all.first_failed_rate() - wanted).abs(), all.surplus_gib_hours)
         };
+        let nearer = |best: &PolicyTally| rank(&tally) < rank(best);
         if allowed && best.as_ref().is_none_or(nearer) {
             best = Some(tally);
         }
     }
     best.or(Some(as_it_is))
-}
-
-fn distance_from_target(rate: f64, wanted: f64) -> f64 {
-    (rate - wanted).abs()
 }
