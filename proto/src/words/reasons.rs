@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 
 use crate::{
     figures, measured,
-    v1::{LowerBound, NeedGroup, NeedGroups, Prediction, Quantity, Rung},
+    v1::{LowerBound, Prediction, Quantity, Rung},
 };
 use plimsoll_base::{named_enum, quantity};
 
@@ -72,12 +72,6 @@ impl SizeKind {
             Self::MedianTime | Self::LongTime => figures::millis(value),
         }
     }
-}
-
-/// Words for the attempts among which groups of need were searched: `the 64 attempts that were compared`.
-pub fn grouped_attempts(groups: &NeedGroups) -> String {
-    let attempts = groups.groups.iter().map(|group| u64::from(group.attempts)).sum();
-    format!("the {} that were compared", figures::counted(attempts, "attempt"))
 }
 
 /// A prediction as rows for people, each a name, a value and the reason for it; the reason may be empty. A row without a name is a note. The
@@ -351,22 +345,6 @@ pub fn line_place(number: u32, from_end: bool) -> Option<String> {
         (1, true) => Some("the last line of the log".to_owned()),
         (_, true) => Some(format!("line {shown} from the end of the log")),
         (_, false) => Some(format!("line {shown} of the log")),
-    }
-}
-
-/// Words for how the predicted request and limit compare with the needs of a group of attempts.
-pub fn group_coverage(group: &NeedGroup) -> &'static str {
-    let (request, limit) = (
-        (group.within_request, group.begins_within_request),
-        (group.within_limit, group.begins_within_limit),
-    );
-    match (request, limit) {
-        ((true, _), _) => "within the request",
-        ((_, true), (true, _)) => "partly above the request, within the limit",
-        ((_, true), _) => "partly above the request, partly above the limit",
-        (_, (true, _)) => "above the request, within the limit",
-        (_, (_, true)) => "above the request, partly above the limit",
-        _ => "above the limit",
     }
 }
 

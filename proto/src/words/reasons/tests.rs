@@ -101,26 +101,6 @@ fn the_file_page_margin_is_shown_in_bytes() {
 }
 
 #[test]
-fn a_partly_covered_group_is_not_called_above() {
-    let shown = |request: u64, limit: u64| {
-        let (least, most) = (13, 19);
-        group_coverage(&NeedGroup {
-            within_request: most <= request,
-            within_limit: most <= limit,
-            begins_within_request: least <= request,
-            begins_within_limit: least <= limit,
-            ..NeedGroup::default()
-        })
-    };
-    assert_eq!(shown(20, 20), "within the request");
-    assert_eq!(shown(18, 95), "partly above the request, within the limit");
-    assert_eq!(shown(14, 16), "partly above the request, partly above the limit");
-    assert_eq!(shown(10, 95), "above the request, within the limit");
-    assert_eq!(shown(10, 14), "above the request, partly above the limit");
-    assert_eq!(shown(10, 12), "above the limit");
-}
-
-#[test]
 fn every_bound_is_read_by_both_releases() {
     for bound in SizeKind::ALL.into_iter().flat_map(examples::bounds) {
         let text = Basis { bound: bound.to_string(), ..Basis::default() };

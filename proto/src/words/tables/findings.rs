@@ -1,30 +1,26 @@
 //! Findings of statistics, and what is behind a prediction.
 
 use super::{
-    FactCell::{
-        Attempt, Build, Ended, Failures, LogLine, Long, Marked, Number, Package, Packages, Painted, Text,
-    },
+    FactCell::{Attempt, Ended, Failures, LogLine, Long, Number, Package, Packages, Painted, Text},
     FactTable, Paint, table_of,
 };
 use crate::{
     evidence::cause_words,
     figures::{self, amount, bytes, cell, cell_bound, count, millis, part_of, percent, share_of},
     measured::{self, IncompleteNeed},
-    reasons::{failure_line, group_coverage, rung_scope},
+    reasons::{failure_line, rung_scope},
     sums::{more_packages, moved_over_words, moved_since_words},
     v1::{
-        ChangeKind, FailureGroup, Flaky, GetStatsResponse, JobsCurve, JobsPoint, MixedNeed, Prediction,
-        Regression, SilencedRule, UsedAttempt, Variable, WrongVerdicts,
+        ChangeKind, FailureGroup, Flaky, GetStatsResponse, JobsCurve, JobsPoint, Prediction, Regression,
+        SilencedRule, UsedAttempt, Variable, WrongVerdicts,
     },
 };
 
 /// The findings of statistics, the most important kind first: a heading, what to know about it (may be empty), and the table.
-pub fn findings(stats: &GetStatsResponse) -> [(&'static str, &'static str, FactTable); 7] {
+pub fn findings(stats: &GetStatsResponse) -> [(&'static str, &'static str, FactTable); 6] {
     let moved = "by 30 % or more, and it stayed there; the most expensive first";
-    let mixed = "one size for all of them holds memory that most do not need; the most expensive first";
     [
         ("builds whose need has moved", moved, regressions(&stats.regressions)),
-        ("builds that hide groups with different needs", mixed, mixed_needs(&stats.mixed)),
         ("packages whose need varies most", "", variable_packages(&stats.variable)),
         (FAILING_LINES, "the most frequent first", failing_lines(&stats.failures)),
         ("failures that were retried as they were", "over all attempts", flaky_failures(&stats.flaky)),
@@ -53,14 +49,6 @@ fn regressions(moved: &[Regression]) -> FactTable {
             }),
             Number(figures::signed(one.extra_gib_hours)),
         ]
-    })
-}
-
-/// Builds that have groups of attempts with different needs.
-fn mixed_needs(builds: &[MixedNeed]) -> FactTable {
-    table_of(["build", "extra GiB·h", "groups"], builds, |one| {
-        let reason = one.groups.as_ref().map(|groups| groups.reason.clone()).unwrap_or_default();
-        [Build(one.key.clone(), one.package.clone()), Number(amount(one.extra_gib_hours)), Marked(reason)]
     })
 }
 
@@ -125,7 +113,7 @@ fn silenced_rules(silenced: &[SilencedRule]) -> FactTable {
 }
 
 /// The attempts behind a prediction: the heaviest ones, at most `most`, and those that were left out. The weight is the share of the memory
-/// sizes that an attempt decides; what it counts as is its need at the build jobs and the input asked for.
+/// sizes that an attempt decides; what it counts as is its need at the build jobs, the input and the parts of the key asked for.
 pub fn used_attempts(attempts: &[UsedAttempt], most: usize) -> FactTable {
     let columns = ["attempt", "which is of", "weight", "measured", "counts as", "-j", "time"];
     let is_stopped = attempts.iter().any(|used| used.censored);
@@ -157,28 +145,11 @@ pub fn used_attempts(attempts: &[UsedAttempt], most: usize) -> FactTable {
     })
 }
 
-/// The groups of attempts with different needs that one prediction covers; no rows if there is only one group.
-pub fn need_groups(prediction: &Prediction) -> FactTable {
-    let groups = prediction.need_groups.clone().unwrap_or_default();
-    let columns =
-        ["share", "attempts", "least need", "median", "highest", "with the sizes above", "known by"];
-    table_of(columns, groups.groups.iter().enumerate(), |(nth, group)| {
-        let known_by = match &groups.told_apart_by {
-            None => "nothing that is recorded".to_owned(),
-            Some(by) => match by.values.get(nth).map(|values| values.values.join(", ")) {
-                Some(values) if !values.is_empty() => format!("{} {values}", by.field),
-                _ => format!("other values of {}", by.field),
-            },
-        };
-        [
-            Number(percent(group.share)),
-            Number(count(group.attempts.into())),
-            Number(bytes(group.need_least_bytes)),
-            Number(cell(measured::above_zero(Some(group.need_median_bytes)), bytes)),
-            Number(bytes(group.need_most_bytes)),
-            Text(group_coverage(group).to_owned()),
-            Text(known_by),
-        ]
+/// What parts of the key add to the need; no rows if nothing is known.
+pub fn part_effects(prediction: &Prediction) -> FactTable {
+    table_of(["with", "it needs"], &prediction.parts, |effect| {
+        let more = if effect.needs_more { "more" } else { "less" };
+        [Text(effect.part.clone()), Number(format!("{} {more}", bytes(effect.change_bytes)))]
     })
 }
 

@@ -15,7 +15,7 @@ use crate::{
 };
 
 pub use attempts::{attempts, build_name, earlier_verdicts, phases, result, running};
-pub use findings::{FAILING_LINES, failing_lines, findings, jobs_curve, need_groups, used_attempts};
+pub use findings::{FAILING_LINES, failing_lines, findings, jobs_curve, part_effects, used_attempts};
 pub use groups::{GroupColumn, group_column, groups};
 
 /// A table of facts.

@@ -17,11 +17,9 @@ pub(super) fn services(app: &App) -> Services {
     let verdicts = app.verdicts.clone();
     let sizing = SizingService {
         history: app.history.clone(),
-        private: Arc::clone(&verdicts.private),
         prediction_cache: Arc::default(),
         settings: Arc::new(app.config.predict.clone()),
         shadow: app.shadow.clone(),
-        store: app.store.clone(),
         pools: app.pools.clone(),
         metrics: Arc::clone(&app.metrics),
         known_answers: Arc::default(),

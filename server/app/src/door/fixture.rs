@@ -20,11 +20,9 @@ use crate::{
 pub(crate) fn sizing_alone(pools: PoolRegistry) -> SizingService {
     SizingService {
         history: SharedHistory::new(History::new(1000)),
-        private: Arc::default(),
         prediction_cache: Arc::default(),
         settings: Arc::default(),
         shadow: ShadowMode::open(None, shadow::Settings::default(), Arc::new(Metrics::new())).unwrap(),
-        store: Store::memory(),
         pools,
         metrics: Arc::new(Metrics::new()),
         known_answers: Arc::default(),
@@ -32,10 +30,9 @@ pub(crate) fn sizing_alone(pools: PoolRegistry) -> SizingService {
     }
 }
 
-/// The service over what is on disk, with an empty history.
-pub(crate) fn sizing(store: &Store) -> SizingService {
-    let pools = PoolRegistry::open(None, Arc::new(Metrics::new())).unwrap();
-    SizingService { store: store.clone(), ..sizing_alone(pools) }
+/// The service with an empty history and without pools.
+pub(crate) fn sizing() -> SizingService {
+    sizing_alone(PoolRegistry::open(None, Arc::new(Metrics::new())).unwrap())
 }
 
 /// The writer of this store.
@@ -53,7 +50,7 @@ pub(crate) async fn verdicts(store: &Store) -> Verdicts {
 
 /// What may be read over what is on disk.
 pub(crate) async fn read_api(store: &Store) -> ReadApi {
-    let (sizing, ingest) = (sizing(store), ingest(store).await);
+    let (sizing, ingest) = (sizing(), ingest(store).await);
     let verdicts = fixture::verdicts(&ingest);
     ReadApi {
         statistics: StatisticsService {

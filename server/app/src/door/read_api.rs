@@ -85,13 +85,13 @@ impl ReadApi {
     }
 
     /// Answers the rpc `Explain`.
-    pub(crate) async fn explain(
+    pub(crate) fn explain(
         &self,
         caller: &Identity,
         asked: pb::PredictRequest,
     ) -> Result<pb::ExplainResponse, Refusal> {
         let (key, limit) = wire::sizing::ask(asked)?;
-        Ok(wire::sizing::explanation(self.sizing.explain(caller, key, limit).await?))
+        Ok(wire::sizing::explanation(self.sizing.explain(caller, key, limit)?))
     }
 
     /// The first messages of the rpc `Watch`, for the `most` running attempts with the highest

@@ -7,13 +7,12 @@
 //! | [`prediction`] | one prediction: from the cache, or computed; counted, and assigned to a pool |
 //! | [`allocation`] | sizes for a job of stock Spack, within a time limit |
 //! | [`known_answers`] | answers to stock Spack by the text of the request |
-//! | [`explanation`], [`need_groups`] | explanation of a prediction |
+//! | [`explanation`] | explanation of a prediction |
 //! | [`shadow_mode`] | whose predictions are in force |
 
 mod allocation;
 mod explanation;
 mod known_answers;
-mod need_groups;
 mod prediction;
 pub(crate) mod shadow_mode;
 
@@ -28,11 +27,10 @@ use plimsoll_core::{
     predict,
     shared_history::SharedHistory,
 };
-use plimsoll_store::Store;
 pub(crate) use prediction::PredictionCache;
 
 use crate::{
-    access::{identity::Identity, privacy::PrivacySettings},
+    access::identity::Identity,
     pools::PoolRegistry,
     runtime::metrics::{KindLabel, Metrics},
     sizing::shadow_mode::ShadowMode,
@@ -42,12 +40,10 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(crate) struct SizingService {
     pub(crate) history: SharedHistory,
-    pub(crate) private: Arc<PrivacySettings>,
     pub(crate) prediction_cache: Arc<PredictionCache>,
     pub(crate) known_answers: Arc<KnownAnswers>,
     pub(crate) settings: Arc<predict::Settings>,
     pub(crate) shadow: ShadowMode,
-    pub(crate) store: Store,
     pub(crate) pools: PoolRegistry,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) unmatched_projects: Arc<UnmatchedProjects>,

@@ -116,7 +116,7 @@ pub(super) struct AnswerIfUnsure {
 
 impl Sizes {
     fn compute(history: &History, key: &Key, settings: &predict::Settings) -> Self {
-        let predicted = Arc::new(predict::predict_grouped(history, key, settings));
+        let predicted = Arc::new(predict::predict(history, key, settings));
         let answer = if predict::is_guess(&predicted) {
             Arc::new(predict::as_answer(Prediction::clone(&predicted), history, key, settings))
         } else {

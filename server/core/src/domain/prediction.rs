@@ -1,11 +1,9 @@
 //! What the next attempt should request, with the reason for each number.
 
-use std::sync::Arc;
-
 use plimsoll_proto::{measured::IncompleteNeed, reasons::SizeBound, v1::TakenBackLowering, wire_enum};
 use serde::{Deserialize, Serialize};
 
-use super::{AttemptId, Bytes, Millis, NeedGroups};
+use super::{AttemptId, Bytes, Millis};
 
 /// The sizes predicted for the next attempt. The unit of each value is in the field's comment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,10 +35,6 @@ pub struct Prediction {
     /// again.
     #[serde(skip)]
     pub parts: Vec<PartEffect>,
-    /// Groups of need among those attempts; `None` if there is one group, or if groups were not searched for. They are not stored, because
-    /// they can be computed again.
-    #[serde(skip)]
-    pub need_groups: Option<Arc<NeedGroups>>,
     /// The lower bound proven by attempts that memory stopped. `None` if an attempt of exactly this key succeeded since, or if one of the
     /// package did and memory stopped none of exactly this key. If none of the package succeeded, the confidence is 0, because no
     /// sufficient size is known. The bound is not stored, because it can be computed again.

@@ -3,7 +3,7 @@
 //! The observed deviation is mixed with the usual one until enough was observed (a prior that counts as some attempts, like a conjugate
 //! prior of a variance): one attempt says nothing about the deviation, and five equal ones do not prove that the sixth will be equal.
 
-use super::{groups::NeedSplit, similar::SimilarAttempts};
+use super::{similar::SimilarAttempts, split::NeedSplit};
 use crate::domain::Rung;
 
 /// A value on the logarithmic axis, with its weight.

@@ -10,7 +10,7 @@
 //! | `curve` | need and time over the number of build jobs, as lines |
 //! | `jobs` | adjusts needs to the key's number of build jobs, by that curve |
 //! | `parts` | adjusts needs to the key's variants, version, compiler and other parts, by what each adds |
-//! | `deviation`, `distribution` | the distribution of expected values, with censored ones as "more than" and room for unseen ones |
+//! | `split`, `deviation`, `distribution` | the distribution of expected values, with censored ones as "more than" and room for unseen ones |
 //! | `plan` | the sequence of sizes with the least expected cost |
 //! | `memory`, `rates` | the sizes |
 //! | `presets` | how much of their presets other packages needed: lowers the preset of an unknown package |
@@ -22,7 +22,6 @@
 //! | `decrease` | limits how far a size decreases, if the operator sets that |
 //! | `lowering` | takes back a lowering that failed: the size before is a floor for three months |
 //! | `words` | the reasons |
-//! | `groups` | whether the attempts are of several groups that need different sizes |
 //! | `raise` | raises sizes by untrusted attempts, within bounds |
 //! | `incomplete` | keeps needs below the true peak from lowering sizes |
 //! | `guess` | replaces guesses by the defaults |
@@ -36,7 +35,6 @@ mod decrease;
 mod deviation;
 mod distribution;
 mod exact;
-pub mod groups;
 mod guess;
 mod held_back;
 mod incomplete;
@@ -54,6 +52,7 @@ mod raise;
 mod rates;
 mod settings;
 mod similar;
+mod split;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -71,8 +70,7 @@ use self::similar::{SimilarAttempts, TrustScope, WeightedAttempt};
 use std::sync::Arc;
 
 use crate::domain::{
-    AttemptId, Bytes, Hints, History, JobsCurve, Key, NeedGroups, PoolAssignment, Prediction, Quantity, Rung,
-    UsedAttempt,
+    AttemptId, Bytes, Hints, History, JobsCurve, Key, PoolAssignment, Prediction, Quantity, Rung, UsedAttempt,
 };
 
 /// Most attempts that [`explain`] lists, as the wire contract says.
@@ -88,37 +86,26 @@ pub(crate) fn predict_need(history: &History, key: &Key, settings: &Settings) ->
     work_out_with(history, key, |key, trust_scope| work_out_from(history, key, settings, trust_scope)).0
 }
 
-/// Like [`predict`], and also finds groups that need different sizes, for output to people.
-pub fn predict_grouped(history: &History, key: &Key, settings: &Settings) -> Prediction {
-    let (prediction, similar) = work_out(history, key, settings);
-    grouped(prediction, groups::find(&similar, key).map(|found| found.groups))
-}
-
-fn grouped(prediction: Prediction, groups: Option<NeedGroups>) -> Prediction {
-    Prediction { need_groups: groups.map(Arc::new), ..prediction }
-}
-
 /// Like [`predict`], with the default instead of a guess from other packages' builds
 /// ([`MIN_CONFIDENCE`](plimsoll_proto::reasons::MIN_CONFIDENCE)). Attempts of the package itself are used, however few.
 pub fn predict_known(history: &History, key: &Key, settings: &Settings) -> Prediction {
-    let prediction = predict(history, key, settings);
-    if is_guess(&prediction) { without_guess(prediction, history, key, settings) } else { prediction }
+    as_answer(predict(history, key, settings), history, key, settings)
 }
 
 /// Turns a prediction into an answer for callers: a guess is replaced by the default. Callers that have a confidence threshold of their own
 /// use [`predict`].
 pub fn as_answer(prediction: Prediction, history: &History, key: &Key, settings: &Settings) -> Prediction {
-    if is_guess(&prediction) { without_guess(prediction, history, key, settings) } else { prediction }
+    if is_guess(&prediction) { without_guess(history, key, settings) } else { prediction }
 }
 
-/// The prediction, or the default if the prediction is a guess.
-fn without_guess(prediction: Prediction, history: &History, key: &Key, settings: &Settings) -> Prediction {
+/// The prediction without guesses: the default takes their place.
+fn without_guess(history: &History, key: &Key, settings: &Settings) -> Prediction {
     let known = work_out_with(history, key, |key, trust_scope| {
         let (mut known, similar) = work_out_from(history, key, settings, trust_scope);
         guess::replace_guesses(&mut known, &similar, key, settings);
         (known, similar)
     });
-    let mut known = Prediction { need_groups: prediction.need_groups, ..known.0 };
+    let mut known = known.0;
     lowering::hold(&mut known, history, key, settings);
     known
 }
@@ -157,14 +144,7 @@ pub fn request_after_eviction(used: Bytes, limit: Bytes) -> Bytes {
     memory::with_pages(used).min(limit.max(used)).ceil_mib()
 }
 
-/// The attempts of the groups that [`predict_grouped`] finds, each with the index of its group; empty if there are no groups.
-pub fn group_members(history: &History, key: &Key, settings: &Settings) -> Vec<(usize, AttemptId)> {
-    let (_, similar) = work_out(history, key, settings);
-    let found = groups::find(&similar, key).map(|found| found.members).unwrap_or_default();
-    found.into_iter().map(|(group, used)| (group, used.observation.brief.attempt.clone())).collect()
-}
-
-/// Like [`predict_grouped`], with the attempts behind the prediction, highest weight first. Those that were left out as odd have the weight 0.
+/// Like [`predict`], with the attempts behind the prediction, highest weight first. Those that were left out as odd have the weight 0.
 pub fn explain(history: &History, key: &Key, settings: &Settings) -> (Prediction, Vec<UsedAttempt>) {
     let (prediction, similar) = work_out(history, key, settings);
     let is_left_out = |used: &WeightedAttempt<'_>| {
@@ -189,7 +169,7 @@ pub fn explain(history: &History, key: &Key, settings: &Settings) -> (Prediction
             incomplete: used.observation.incomplete,
         })
         .collect();
-    (grouped(prediction, groups::find(&similar, key).map(|found| found.groups)), used)
+    (prediction, used)
 }
 
 /// The need of a build of `key` at different numbers of build jobs, and which of them fit `limit`.
@@ -355,7 +335,6 @@ fn work_out_from<'h>(
         wall_p50: wall.p50,
         wall_p95: wall.p95,
         parts: similar.parts.clone(),
-        need_groups: None,
         lower_bound,
         taken_back: None,
         is_of_package: similar.knows_package(),

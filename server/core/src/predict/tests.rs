@@ -245,7 +245,7 @@ fn a_request_keeps_a_preset_that_always_sufficed() {
     let settings =
         Settings { memory_request: preset, memory_limit: preset, preset: true, ..Settings::default() };
     let request = |known| predict(&history([known]), &key("zlib", "1"), &settings).memory_request;
-    let within = request(built(1, "1", 6932, 2));
+    let within = request(built(1, "1", 8100, 2));
     assert_eq!((within.value, within.basis.bound), (preset.0, SizeBound::Preset));
     for above in [built(1, "1", 9000, 2), stopped(1, "1", 8 << 10)] {
         assert!(request(above).value > preset.0);

@@ -94,12 +94,9 @@ pub(super) fn reason(
     text
 }
 
-/// Most effects of parts in a reason.
-const PARTS_IN_REASON: usize = 2;
-
-/// Says what parts of the key add; empty if nothing is known.
+/// Says what the two parts of the key add that matter most; empty if nothing is known.
 pub(super) fn parts_note(parts: &[PartEffect]) -> String {
-    parts.iter().take(PARTS_IN_REASON).fold(String::new(), |text, effect| text + "; " + &effect.describe())
+    parts.iter().take(2).fold(String::new(), |text, effect| text + "; " + &effect.describe())
 }
 
 /// Says how many attempts were left out; empty if none.

@@ -34,7 +34,6 @@ pub use prices::{PoolPrices, Price, Prices};
 pub use question::{Filter, Question};
 pub use ref_class::RefClasses;
 pub use report::{Coverage, Report};
-pub use shifts::need_groups::MixedNeed;
 use shifts::need_shifts::NeedShifts;
 pub use shifts::package_variation::PackageVariation;
 pub use shifts::regressions::Regression;
@@ -69,12 +68,6 @@ struct StatsState {
 }
 
 impl Stats {
-    /// Name of the class of a branch or tag; empty if the ref is empty.
-    pub fn ref_class(&self, git_ref: &str) -> &str {
-        let classes = &self.0.settings.ref_classes;
-        classes.names().get(usize::from(classes.of(git_ref))).copied().unwrap_or_default()
-    }
-
     /// Statistics without attempts.
     pub fn new(settings: Settings) -> Self {
         Self(Arc::new(StatsState {

@@ -15,7 +15,6 @@ use super::{
     counting::steps::TimeStep,
     counting::totals::StatsTotals,
     prices::{PoolPrices, Price},
-    shifts::need_groups::MixedNeed,
     shifts::package_variation::PackageVariation,
     shifts::regressions::Regression,
 };
@@ -23,8 +22,6 @@ use crate::domain::FieldViolation;
 
 /// Most shifts of need in one answer.
 const MAX_REGRESSIONS: usize = 100;
-/// Most builds with several groups of need in one answer.
-const MAX_MIXED: usize = 100;
 /// Most packages in one answer: those with the needs that vary most.
 const MAX_VARIABLE: usize = 100;
 
@@ -39,8 +36,6 @@ pub struct Report {
     pub steps: Vec<TimeStep>,
     /// Shifts of need, the most expensive first.
     pub regressions: Vec<Regression>,
-    /// Builds with several groups of need, the most expensive first.
-    pub mixed: Vec<MixedNeed>,
     /// Packages with needs that vary, the most variable first.
     pub variable: Vec<PackageVariation>,
     /// Currency of all amounts; empty without prices.
@@ -82,11 +77,10 @@ impl Stats {
             (Aggregation { rows, row_filter, groups, prices, step_ms: *step_ms }, gone, changed)
         };
         moved.update(&count.rows, changed);
-        let (regressions, mixed) = if count.row_filter.is_closed() {
-            (Vec::new(), Vec::new())
+        let regressions = if count.row_filter.is_closed() {
+            Vec::new()
         } else {
-            let place = count.row_filter.place();
-            (moved.regressions(filter, place, MAX_REGRESSIONS), moved.mixed(filter, place, MAX_MIXED))
+            moved.regressions(filter, count.row_filter.place(), MAX_REGRESSIONS)
         };
         drop(moved);
         let covers = match confined {
@@ -101,7 +95,6 @@ impl Stats {
             groups: counted.groups,
             steps: counted.steps,
             regressions,
-            mixed,
             variable: counted.variable,
             currency,
             covers,

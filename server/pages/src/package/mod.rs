@@ -79,7 +79,7 @@ impl PackagePage<'_> {
             @if let Some(explained) = self.explained {
                 (next(explained, newest.first()))
                 (for_all_builds(self.proposal, view))
-                (need_groups(&explained.prediction.clone().unwrap_or_default(), view))
+                (part_effects(&explained.prediction.clone().unwrap_or_default(), view))
                 (jobs_section(explained, view))
             }
             @if let Some(versions) = self.versions { (by_version(versions, view)) }
@@ -121,11 +121,10 @@ pub(super) fn sizes(name: &str, prediction: &Prediction) -> Markup {
     }
 }
 
-/// Each group of attempts with different needs, and whether the predicted sizes cover it.
-fn need_groups(prediction: &Prediction, view: &ReaderChoice) -> Markup {
-    let groups = prediction.need_groups.clone().unwrap_or_default();
-    let why = html! { "Among " (reasons::grouped_attempts(&groups)) ". " (words::marked_up(&words::sentence(&groups.reason))) };
-    facts("Groups with different needs", &why, &tables::need_groups(prediction), usize::MAX, view)
+/// What parts of the key add to the need.
+fn part_effects(prediction: &Prediction, view: &ReaderChoice) -> Markup {
+    let why = html! { "Compared with other values, in attempts of this package." };
+    facts("What parts of the build add", &why, &tables::part_effects(prediction), usize::MAX, view)
 }
 
 /// Describes the build that the next size is for.
@@ -239,22 +238,19 @@ mod tests {
     }
 
     #[test]
-    fn sizes_have_reasons_and_groups_their_label() {
+    fn sizes_have_reasons_and_parts_effects() {
         let of = |bound: &str| {
             let basis = Some(pb::Basis { bound: bound.into(), ..pb::Basis::default() });
             let request = Some(pb::Quantity { value: 1 << 30, basis });
             sizes("", &Prediction { memory_request_bytes: request, ..Prediction::default() }).into_string()
         };
-        let values = ["<b>", "off"].map(|value| pb::DistinctValues { values: vec![value.into()] }).into();
-        let told_apart_by = Some(pb::Distinction { field: "label x".into(), values, ..Default::default() });
-        let groups = vec![pb::NeedGroup::default(); 2];
-        let need_groups = Some(pb::NeedGroups { groups, told_apart_by, ..Default::default() });
-        let grouped = Prediction { need_groups, ..Prediction::default() };
-        let grouped = super::need_groups(&grouped, &ReaderChoice::default()).into_string();
+        let effect = pb::PartEffect { part: "+<b>".into(), needs_more: true, change_bytes: 3 << 30 };
+        let with_parts = Prediction { parts: vec![effect], ..Prediction::default() };
+        let with_parts = part_effects(&with_parts, &ReaderChoice::default()).into_string();
         for (text, parts) in [
             (of("asked for"), ["Because of\">named in the key</td>", ">Based on 0 attempts.<"]),
             (of("size of the last attempt"), ["Because of\">same as the last attempt</td>", "1.00 GiB"]),
-            (grouped, ["label x &lt;b&gt;<", "data-name=\"Median\">–<"]),
+            (with_parts, ["+&lt;b&gt;<", "3.00 GiB more<"]),
         ] {
             assert!(parts.iter().all(|part| text.contains(part)), "{parts:?}: {text}");
             assert_eq!(text.contains("Based on"), text.contains("named in the key"), "{text}");

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use plimsoll_proto::{
     WireEnum as _, evidence,
     json::{Fields, Json, Message, ToJson, on_the_wire},
-    measured, reasons, shown, sums,
+    measured, shown, sums,
     v1::{
         Cause, Exit, ExplainResponse, GetAttemptResponse, Hints, Key, Outlook, Resources, StatsTotals,
         Summary, WatchResponse,
@@ -100,11 +100,6 @@ pub(crate) fn for_programs(message: Message<'_>, mut fields: Fields) -> Json {
         Message::Outlook(outlook) => {
             fields.add_before("cost_memory_gib_hours", "pass_rate", to_json(&pass_rate(outlook)));
         }
-        Message::NeedGroup(group) => {
-            fields.remove(&["begins_within_request", "begins_within_limit"]);
-            fields.0.push(("coverage".into(), Json::Text(reasons::group_coverage(group).to_owned())));
-        }
-        Message::DistinctValues(values) => return to_json(&values.values),
         Message::StatsTotals(totals) => {
             fields.set("causes", by_cause(totals.causes.iter().map(|of| (of.cause(), of.count))));
             fields.set("retries_by_cause", by_cause(sums::retries_by_cause(totals)));

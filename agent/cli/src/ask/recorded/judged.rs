@@ -1,8 +1,8 @@
 //! Predictions, explanations and verdicts.
 
 use plimsoll_proto::v1::{
-    Action, Basis, Cause, EvidenceLine, ExplainResponse, NeedGroup, NeedGroups, Outlook, Prediction,
-    Quantity, Rung, Source, UsedAttempt, Verdict,
+    Action, Basis, Cause, EvidenceLine, ExplainResponse, Outlook, PartEffect, Prediction, Quantity, Rung,
+    Source, UsedAttempt, Verdict,
 };
 
 use super::Answers;
@@ -38,18 +38,8 @@ fn predictions() -> Answers {
             ..Prediction::default()
         })
     };
-    let group = |share, least: u64, most: u64, within_request| NeedGroup {
-        share,
-        attempts: 100,
-        need_least_bytes: least << 30,
-        need_most_bytes: most << 30,
-        within_request,
-        within_limit: true,
-        begins_within_request: least < 20,
-        ..NeedGroup::default()
-    };
-    let groups = vec![group(0.6, 14, 16, true), group(0.1, 18, 21, false), group(0.3, 34, 41, false)];
-    let groups = Some(NeedGroups { groups, reason: "why\u{1b}[2J".into(), ..NeedGroups::default() });
+    let part = |part: &str, needs_more| PartEffect { part: part.into(), needs_more, change_bytes: 24 << 30 };
+    let parts = vec![part("+cuda\u{1b}[2J", true), part("version 2", false)];
     let used = UsedAttempt {
         attempt: "a".into(),
         rung: Rung::Package.into(),
@@ -78,10 +68,7 @@ fn predictions() -> Answers {
             "sizes that are not put into force say so",
             render_prediction(&Prediction { shadow: true, ..prediction() }),
         ),
-        (
-            "each group has its range and what covers it",
-            render_prediction(&Prediction { need_groups: groups, ..prediction() }),
-        ),
+        ("each part has what it adds", render_prediction(&Prediction { parts, ..prediction() })),
         (
             "the heaviest attempts are listed",
             render_explanation(&explained([vec![processes], vec![used; 21], vec![left_out]].concat())),

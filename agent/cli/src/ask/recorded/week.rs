@@ -1,9 +1,8 @@
 //! The statistics of a week with something of everything.
 
 use plimsoll_proto::v1::{
-    Calibration, Cause, CauseCount, ChangeKind, FailureGroup, Flaky, GetStatsResponse, Group, MixedNeed,
-    NeedGroup, NeedGroups, Regression, RetriesOfCause, SilencedRule, StatsTotals, Step, Variable,
-    WouldHaveBeen, WrongVerdicts,
+    Calibration, Cause, CauseCount, ChangeKind, FailureGroup, Flaky, GetStatsResponse, Group, Regression,
+    RetriesOfCause, SilencedRule, StatsTotals, Step, Variable, WouldHaveBeen, WrongVerdicts,
 };
 
 /// Milliseconds of a step.
@@ -125,8 +124,6 @@ fn failures() -> FailureGroup {
 
 /// What the server answers about that week.
 pub(super) fn stats() -> GetStatsResponse {
-    let reason = "the label \u{9b}cuda tells them apart".to_owned();
-    let groups = Some(NeedGroups { groups: vec![NeedGroup::default(); 2], reason, ..NeedGroups::default() });
     GetStatsResponse {
         totals: Some(totals()),
         groups: vec![
@@ -137,15 +134,6 @@ pub(super) fn stats() -> GetStatsResponse {
         ],
         steps: (0..7).map(step).collect(),
         regressions: moved(),
-        mixed: vec![
-            MixedNeed {
-                key: "py-torch \u{1b}".to_owned(),
-                extra_gib_hours: 2.0,
-                groups,
-                ..MixedNeed::default()
-            };
-            11
-        ],
         failures: vec![FailureGroup { retried: 0, ..failures() }, failures()],
         variable: vec![Variable {
             package: "llvm".to_owned(),

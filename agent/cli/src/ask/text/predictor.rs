@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use plimsoll_proto::{
     reasons,
     shown::clean,
-    tables::need_groups,
+    tables::part_effects,
     v1::{Prediction, Verdict},
     verdict,
 };
@@ -19,20 +19,10 @@ pub(crate) fn prediction_lines(prediction: &Prediction) -> impl Iterator<Item = 
     reasons::rows(prediction).into_iter().map(line)
 }
 
-/// A prediction, and the groups of attempts with different needs that it covers.
+/// A prediction, and what parts of the key add to the need.
 pub(in crate::ask) fn render_prediction(prediction: &Prediction) -> String {
-    let mut text: String = prediction_lines(prediction).map(|line| line + "\n").collect();
-    if let Some(groups) = prediction.need_groups.as_ref().filter(|groups| !groups.groups.is_empty()) {
-        let (count, compared) = (groups.groups.len(), reasons::grouped_attempts(groups));
-        let _written = write!(
-            text,
-            "{count} groups of need among {compared}:\n{}{}\n",
-            // more columns do not fit into 80; the reason below says what tells the groups apart
-            need_groups(prediction).only(&["share", "least need", "highest", "with the sizes above"]).lines(),
-            clean(&groups.reason)
-        );
-    }
-    text
+    let rows = prediction_lines(prediction).map(|line| line + "\n").collect::<String>();
+    rows + &part_effects(prediction).lines()
 }
 
 /// A row of a verdict in one line.

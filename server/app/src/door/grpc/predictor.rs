@@ -123,7 +123,7 @@ impl Predictor for PredictorService {
     ) -> Result<Response<pb::ExplainResponse>, Status> {
         let caller = caller(&request);
         let (key, limit) = wire::sizing::ask(request.into_inner()).map_err(Refusal::Fault)?;
-        let explained = self.sizing.explain(&caller, key, limit).await?;
+        let explained = self.sizing.explain(&caller, key, limit)?;
         Ok(Response::new(wire::sizing::explanation(explained)))
     }
 }

@@ -83,7 +83,7 @@ pub(super) async fn package(
     let filter = plimsoll_proto::v1::Filter { package: name.clone(), ..view.filter() };
     let asked = ListAttemptsRequest { filter: Some(filter), page_size: 1, ..ListAttemptsRequest::default() };
     let newest = parts.list_attempts(asked).await?.attempts;
-    json_answer(&package::explained(&parts, &name, &newest).await?)
+    json_answer(&package::explained(&parts, &name, &newest)?)
 }
 
 /// `GET /api/recommendations`: `Recommend`.

@@ -135,13 +135,13 @@ impl Reader {
 
     /// Explains a prediction, like the rpc `Explain`. It requires the role caller, in addition to
     /// the reader's.
-    pub(super) async fn explain(&self, asked: pb::PredictRequest) -> Result<pb::ExplainResponse, PageError> {
+    pub(super) fn explain(&self, asked: pb::PredictRequest) -> Result<pb::ExplainResponse, PageError> {
         if !self.caller.roles.has(Role::Caller) {
             let text =
                 format!("{} may not ask for predictions: that takes the role caller", self.caller.name);
             return Err(PageError::new(StatusCode::FORBIDDEN, text));
         }
-        self.naming_projects(self.api.explain(&self.caller, asked).await)
+        self.naming_projects(self.api.explain(&self.caller, asked))
     }
 
     /// The first messages of the rpc `Watch`, for the `most` running attempts with the highest

@@ -32,7 +32,7 @@ pub(super) async fn show(
     let (stats, step_ms) = parts.stats_over_time(&view, filter.clone(), GroupBy::Unspecified).await?;
     let versions = parts.stats_over_time(&view, filter.clone(), GroupBy::Version).await;
     let newest = newest_attempts(&parts, filter).await?;
-    let explained = match explained(&parts, &name, &newest).await {
+    let explained = match explained(&parts, &name, &newest) {
         // the role reader may see past attempts, but not predictions
         Err(error) if error.status == StatusCode::FORBIDDEN => None,
         answer => Some(answer?),
@@ -62,14 +62,14 @@ async fn newest_attempts(parts: &Reader, filter: Filter) -> Result<Vec<Summary>,
 
 /// Explains the prediction for the key of the newest attempt; without an attempt, for the name of
 /// the package alone.
-pub(super) async fn explained(
+pub(super) fn explained(
     parts: &Reader,
     name: &str,
     newest: &[Summary],
 ) -> Result<ExplainResponse, PageError> {
     let key = newest.first().and_then(|summary| summary.key.clone());
     let key = key.unwrap_or_else(|| pb::Key { package: name.to_owned(), ..pb::Key::default() });
-    parts.explain(PredictRequest { key: Some(key), memory_limit_bytes: None }).await
+    parts.explain(PredictRequest { key: Some(key), memory_limit_bytes: None })
 }
 
 /// The proposal for the package from the savings page, in the project of its newest attempt. `None`

@@ -3,10 +3,9 @@
 
 use plimsoll_core::{
     domain::{
-        Basis, Bytes, FieldViolation, JobsCurve, JobsPoint, Key, NeedGroup, NeedGroups, Prediction, Quantity,
+        Basis, Bytes, FieldViolation, JobsCurve, JobsPoint, Key, PartEffect, Prediction, Quantity,
         UsedAttempt,
     },
-    predict::groups::describe,
     validated::{self, Validated},
 };
 use plimsoll_proto::{limits, measured::IncompleteNeed, v1 as pb};
@@ -39,15 +38,13 @@ pub(crate) fn explanation(explained: Explanation) -> pb::ExplainResponse {
 }
 
 pub(super) fn prediction(prediction: &Prediction) -> pb::Prediction {
-    let sizes = [prediction.memory_request.value, prediction.memory_limit.value].map(Bytes);
-    let need_groups = prediction.need_groups.as_deref().map(|groups| need_groups(groups, Some(sizes)));
     let lower_bound = prediction.lower_bound.map(|bound| pb::LowerBound {
         above_bytes: bound.above.0,
         attempts: bound.attempts,
         least_bytes: bound.least.0,
     });
     pb::Prediction {
-        need_groups,
+        parts: prediction.parts.iter().map(part_effect).collect(),
         lower_bound,
         taken_back: prediction.taken_back,
         memory_request_bytes: Some(quantity(&prediction.memory_request)),
@@ -76,36 +73,9 @@ fn quantity(quantity: &Quantity) -> pb::Quantity {
     pb::Quantity { value: quantity.value, basis: Some(basis) }
 }
 
-/// Groups of attempts by memory need, compared with the predicted request and limit if these are
-/// given.
-pub(super) fn need_groups(groups: &NeedGroups, sizes: Option<[Bytes; 2]>) -> pb::NeedGroups {
-    let [request, limit] = sizes.unwrap_or_default();
-    let group = |group: &NeedGroup| {
-        let [least, median, most] = group.need;
-        pb::NeedGroup {
-            attempts: group.attempts,
-            share: group.share,
-            need_least_bytes: least.0,
-            need_median_bytes: median.0,
-            need_most_bytes: most.0,
-            within_request: most <= request,
-            within_limit: most <= limit,
-            begins_within_request: least <= request,
-            begins_within_limit: least <= limit,
-        }
-    };
-    let told_apart_by = groups.told_apart_by.as_ref().map(|by| pb::Distinction {
-        field: by.field.clone(),
-        values: by.values.iter().map(|values| pb::DistinctValues { values: values.clone() }).collect(),
-        accuracy: by.accuracy,
-        asked_group: by.asked.and_then(|group| u32::try_from(group).ok()),
-    });
-    pb::NeedGroups {
-        groups: groups.groups.iter().map(group).collect(),
-        told_apart_by,
-        unrecorded: groups.unrecorded.iter().map(|name| (*name).to_owned()).collect(),
-        reason: describe(groups, sizes),
-    }
+fn part_effect(effect: &PartEffect) -> pb::PartEffect {
+    let PartEffect { part, needs_more, change } = effect;
+    pb::PartEffect { part: part.clone(), needs_more: *needs_more, change_bytes: change.0 }
 }
 
 fn used_attempt(used: &UsedAttempt) -> pb::UsedAttempt {

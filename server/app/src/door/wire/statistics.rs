@@ -3,13 +3,10 @@
 use plimsoll_core::{
     domain::Cause,
     retry::{FailureGroup, FlakyFailure, SilencedRule, WrongVerdicts},
-    stats::{
-        Coverage, Group, MixedNeed, PackageVariation, Regression, Report, Retries, StatsTotals, TimeStep,
-    },
+    stats::{Coverage, Group, PackageVariation, Regression, Report, Retries, StatsTotals, TimeStep},
 };
 use plimsoll_proto::v1 as pb;
 
-use super::sizing::need_groups;
 use crate::fleet::statistics::StatisticsAnswer;
 
 /// Builds the answer of `GetStats`.
@@ -30,7 +27,6 @@ fn sums(report: Report) -> pb::GetStatsResponse {
         groups: report.groups.into_iter().map(group).collect(),
         steps: report.steps.into_iter().map(step).collect(),
         regressions: report.regressions.into_iter().map(regression).collect(),
-        mixed: report.mixed.iter().map(mixed_need).collect(),
         variable: report.variable.into_iter().map(variable).collect(),
         currency: report.currency,
         coverage: Some(coverage(report.covers)),
@@ -204,15 +200,5 @@ fn regression(regression: Regression) -> pb::Regression {
         attempts_since: regression.attempts_since,
         changed: regression.changed,
         extra_gib_hours: regression.extra_gib_hours,
-    }
-}
-
-/// A key with attempts that form groups with clearly different memory needs.
-fn mixed_need(mixed: &MixedNeed) -> pb::MixedNeed {
-    pb::MixedNeed {
-        key: mixed.key.describe(),
-        package: mixed.key.package.clone(),
-        groups: Some(need_groups(&mixed.groups, None)),
-        extra_gib_hours: mixed.extra_gib_hours,
     }
 }

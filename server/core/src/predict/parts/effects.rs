@@ -48,22 +48,14 @@ impl Effects {
         let fits = VARIANCES.into_iter().filter_map(|all| fit(&alike, &needs, all / float(columns.len())));
         let best = fits.reduce(|best, other| if other.error < best.error { other } else { best })?;
         let by_mean = squares * (count / (count - 1.0)).powi(2);
-        (best.error <= by_mean * (1.0 - LEAST_GAIN)).then(|| Self::of_weights(columns, &best))
+        (best.error <= by_mean * (1.0 - LEAST_GAIN)).then(|| Self::of_weights(&columns, &best))
     }
 
-    fn of_weights(columns: Vec<(usize, Vec<u16>)>, fit: &Fit) -> Self {
-        let effects = |values: Vec<u16>| {
-            let all = usize::from(values.iter().copied().max().unwrap_or(0)) + 1;
-            let mut effects = vec![(0.0, 0); all];
-            for (value, weight) in values.iter().zip(&fit.weights) {
-                if let Some((sum, count)) = effects.get_mut(usize::from(*value)) {
-                    *sum += weight * fit.variance;
-                    *count += 1;
-                }
-            }
-            effects.into_iter().map(|(sum, count)| if count > 1 { sum } else { 0.0 }).collect()
+    fn of_weights(columns: &[(usize, Vec<u16>)], fit: &Fit) -> Self {
+        let effects = |values: &[u16]| {
+            (0..=values.iter().copied().max().unwrap_or(0)).map(|value| effect(values, value, fit)).collect()
         };
-        Self(columns.into_iter().map(|(column, values)| (column, effects(values))).collect())
+        Self(columns.iter().map(|(column, values)| (*column, effects(values))).collect())
     }
 
     /// The sum of the effects of a configuration's values.
@@ -83,6 +75,13 @@ impl Effects {
         };
         self.0.iter().filter_map(contrast).collect()
     }
+}
+
+/// The effect of one value; 0 if one configuration alone has it.
+fn effect(values: &[u16], value: u16, fit: &Fit) -> f64 {
+    let weights =
+        values.iter().zip(&fit.weights).filter(|(other, _)| **other == value).map(|(_, weight)| weight);
+    if weights.clone().count() > 1 { weights.sum::<f64>() * fit.variance } else { 0.0 }
 }
 
 fn value_in(row: &Row, column: usize) -> u16 {
@@ -121,7 +120,7 @@ fn alike_values(columns: &[(usize, Vec<u16>)]) -> Vec<Vec<f64>> {
         for (at, (row, value)) in alike.iter_mut().zip(values).enumerate() {
             let is_shared = values.iter().enumerate().any(|(other, of)| of == value && other != at);
             for (sum, other) in row.iter_mut().zip(values) {
-                *sum += if is_shared && other == value { 1.0 } else { 0.0 };
+                *sum += f64::from(u8::from(is_shared && other == value));
             }
         }
     }
@@ -154,7 +153,9 @@ fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
         if pivot <= 0.0 || pivot.is_nan() {
             return None;
         }
-        row.iter_mut().for_each(|value| *value /= pivot);
+        for value in &mut row {
+            *value /= pivot;
+        }
         for other in matrix.iter_mut().filter(|other| !other.is_empty()) {
             let factor = std::mem::replace(other.get_mut(at)?, 0.0);
             other.iter_mut().zip(&row).for_each(|(value, by)| *value -= factor * by);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::{
-    domain::{History, Summary, test_history, test_summary},
+    domain::{History, Summary, float, test_history, test_summary},
     predict::{
         Settings, curve, jobs, memory,
         plan::step_above,
@@ -138,13 +138,13 @@ fn micros(mut times: Vec<Duration>) -> [u128; 2] {
 fn parts_cost_little_of_a_prediction() {
     let settings = Settings::default();
     let variants = |n: usize, more: usize| {
-        let flag = |bit| format!("{}v{bit}", if n >> bit & 1 == 1 { '+' } else { '~' });
+        let flag = |bit: usize| format!("{}v{bit}", if n >> bit & 1 == 1 { '+' } else { '~' });
         let long = (0..more).map(|at| format!(" more{at}={}", n >> (at % 8) & 3));
         (0..12).map(flag).chain(long).collect::<String>()
     };
     for (name, more) in [("40 combinations of 12 variants", 0), ("2,000 letters of variants", 180)] {
         let built = |n: usize| {
-            let mib = 1000 + 500 * (n as u64 * 37 % 40 * 11 >> 1 & 1) + n as u64 % 7;
+            let mib = 1000 + 500 * ((n as u64 * 37 % 40 * 11) >> 1 & 1) + n as u64 % 7;
             let mut summary = test_summary(&n.to_string(), "zlib", "1", mib);
             summary.key.variants = variants(n * 37 % 40 * 11, more);
             summary

@@ -1,13 +1,6 @@
 //! What each part of a key adds to the need: a variant, the first parts of the version, the compiler, the arch, the stack, the part of a
 //! parallel job.
 //!
-//! ```text
-//! similar attempts -> configurations   attempts with equal keys, and their mean need
-//!                  -> values           the parts of each key
-//!                  -> effects          what each value of a part adds to the logarithm of the need
-//!                  -> needs            moved to what the parts of the asked key add
-//! ```
-//!
 //! Effects are learnt from the trusted attempts of the package that memory did not stop. Spread and weights of the attempts do not change.
 //! Build jobs and input size are adjusted before.
 
@@ -24,13 +17,13 @@ use foldhash::fast::RandomState;
 
 use self::{
     effects::Effects,
-    values::{Part, PartTable, Row},
+    values::{PartTable, Row},
 };
 use super::{
     jobs::median,
     similar::{SimilarAttempts, WeightedAttempt},
 };
-use crate::domain::{Bytes, Key, PartEffect, Rung, float};
+use crate::domain::{Bytes, Key, PartEffect, Rung};
 
 /// Fewest configurations of a package from which effects are learnt, the asked one among them.
 const FEWEST_CONFIGURATIONS: usize = 8;
@@ -132,10 +125,11 @@ fn named(
     table: &PartTable<'_>,
     key: &Key,
 ) -> Vec<PartEffect> {
-    let mut sums: Vec<(Part<'_>, f64)> = Vec::new();
+    let mut sums: Vec<(String, f64)> = Vec::new();
     for (column, part) in table.parts(key) {
         let Some((_, contrast)) = contrasts.iter().find(|(of, _)| *of == column) else { continue };
-        match sums.iter_mut().find(|(other, _)| other.is_described_as(&part)) {
+        let part = part.describe();
+        match sums.iter_mut().find(|(other, _)| *other == part) {
             Some((_, sum)) => *sum += contrast,
             None => sums.push((part, *contrast)),
         }
@@ -145,9 +139,9 @@ fn named(
     sums.truncate(MOST_NAMED);
     let needs = similar.of_package().filter(|used| teaches(used)).map(|used| used.need);
     let usual = median(needs.collect()).exp2();
-    let effect = |(part, sum): (Part<'_>, f64)| {
+    let effect = |(part, sum): (String, f64)| {
         let change = usual - usual * (-sum).exp2();
-        PartEffect { part: part.describe(), needs_more: change > 0.0, change: Bytes::from_f64(change.abs()) }
+        PartEffect { part, needs_more: change > 0.0, change: Bytes::from_f64(change.abs()) }
     };
     sums.into_iter().map(effect).collect()
 }

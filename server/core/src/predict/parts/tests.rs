@@ -25,7 +25,8 @@ fn combination(n: usize) -> String {
 
 /// Forty combinations, of which `+cuda` alone decides.
 fn forty() -> Vec<Summary> {
-    let of = |n| built(n, &combination(n * 11 % 64), if n * 11 >> 1 & 1 == 1 { 41 << 10 } else { 17 << 10 });
+    let of =
+        |n| built(n, &combination(n * 11 % 64), if (n * 11) >> 1 & 1 == 1 { 41 << 10 } else { 17 << 10 });
     (0..40).map(of).collect()
 }
 
@@ -38,7 +39,7 @@ fn new_combinations_need_what_their_variants_add() {
     let history = history(forty());
     for n in 40..50 {
         let asked = predicted(&history, &combination(n * 11 % 64));
-        let cuda = n * 11 >> 1 & 1 == 1;
+        let cuda = (n * 11) >> 1 & 1 == 1;
         let (part, sizes) = if cuda { ("+cuda", 41..49) } else { ("~cuda", 17..21) };
         let gib = asked.memory_request.value >> 30;
         assert!(sizes.contains(&gib), "{n}: {gib} GiB, {}", asked.reason);
@@ -100,7 +101,7 @@ fn absurd_keys_are_cut() {
     let long = |n: usize| match n % 4 {
         0 => "x".repeat(10_000),
         1 => "\u{fc}+".repeat(5_000),
-        2 => (0..5_000).map(|label| format!("l{label}={n} ")).collect(),
+        2 => (0..5_000).map(|label| format!("l{label}={n} ")).collect::<Vec<_>>().concat(),
         _ => "+~=+=~ = =".repeat(1_000),
     };
     let absurd = |n: usize| {

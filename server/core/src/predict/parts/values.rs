@@ -19,29 +19,18 @@ pub(super) type Row = Vec<u16>;
 /// A part of a key.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part<'k> {
-    /// Name of the variant, or of the field.
-    name: &'k str,
-    /// 0 for a variant; for a field, which part of it this is.
-    place: usize,
+    /// Name, and which part of a field this is; 0 for a variant.
+    id: (&'k str, usize),
     value: &'k str,
     /// The text that people know the part by: the variant, or the whole field.
     text: &'k str,
 }
 
 impl Part<'_> {
-    fn is_same_as(&self, other: &Part<'_>) -> bool {
-        self.place == other.place && self.name == other.name
-    }
-
-    /// Whether people know both by the same text.
-    pub(super) fn is_described_as(&self, other: &Part<'_>) -> bool {
-        self.place.min(1) == other.place.min(1) && self.name == other.name && self.text == other.text
-    }
-
     /// `+cuda`, `cuda_arch=80`, `version 1.2`.
     pub(super) fn describe(&self) -> String {
         let text: String = self.text.chars().take(MAX_DESCRIBED).collect();
-        if self.place == 0 { text } else { format!("{} {text}", self.name) }
+        if self.id.1 == 0 { text } else { format!("{} {text}", self.id.0) }
     }
 }
 
@@ -72,7 +61,7 @@ impl<'k> PartTable<'k> {
 
     /// The column of a part; `None` if there is no room for it. Most keys have the same parts in the same order, so `next` is tried first.
     fn column(&mut self, part: Part<'k>, next: usize) -> Option<usize> {
-        let is_same = |(other, _): &(Part<'_>, Vec<&str>)| other.is_same_as(&part);
+        let is_same = |(other, _): &(Part<'_>, Vec<&str>)| other.id == part.id;
         if self.0.get(next).is_some_and(is_same) {
             return Some(next);
         }
@@ -88,7 +77,7 @@ impl<'k> PartTable<'k> {
 
     /// The parts of `key`, each with its column.
     pub(super) fn parts<'p>(&self, key: &'p Key) -> impl Iterator<Item = (usize, Part<'p>)> {
-        let column = |part: &Part<'_>| self.0.iter().position(|(other, _)| other.is_same_as(part));
+        let column = |part: &Part<'_>| self.0.iter().position(|(other, _)| other.id == part.id);
         parts_of(key).take(MAX_PARTS).filter_map(move |part| Some((column(&part)?, part)))
     }
 }
@@ -104,7 +93,7 @@ fn parts_of(key: &Key) -> impl Iterator<Item = Part<'_>> {
         ("compiler_version", &key.compiler_version),
         ("build_system", &key.build_system),
     ];
-    let whole = whole.into_iter().map(|(name, text)| Part { name, place: 1, value: text, text });
+    let whole = whole.into_iter().map(|(name, text)| Part { id: (name, 1), value: text, text });
     let fields = whole
         .chain(pieces("arch", &key.arch, &['-']))
         .chain(pieces("part", sibling, &[' ', ':', ',']))
@@ -116,8 +105,7 @@ fn parts_of(key: &Key) -> impl Iterator<Item = Part<'_>> {
 fn pieces<'k>(name: &'k str, text: &'k str, at: &'static [char]) -> impl Iterator<Item = Part<'k>> {
     let pieces = text.split(at).filter(|piece| !piece.is_empty());
     std::iter::once(text).chain(pieces).enumerate().map(move |(place, value)| Part {
-        name,
-        place: place + 1,
+        id: (name, place + 1),
         value,
         text,
     })
@@ -128,8 +116,7 @@ fn version(version: &str) -> impl Iterator<Item = Part<'_>> {
     let ends = version.match_indices('.').map(|(end, _)| end).take(VERSION_PARTS);
     let firsts = ends.filter_map(|end| version.get(..end));
     std::iter::once(version).chain(firsts).enumerate().map(move |(place, value)| Part {
-        name: "version",
-        place: place + 1,
+        id: ("version", place + 1),
         value,
         text: version,
     })
@@ -145,7 +132,7 @@ fn variants(text: &str) -> impl Iterator<Item = Part<'_>> {
             (_, Some(name)) => (name, text.get(..1)?),
             (None, None) => (text, ""),
         };
-        (!name.is_empty()).then_some(Part { name, place: 0, value, text })
+        (!name.is_empty()).then_some(Part { id: (name, 0), value, text })
     })
 }
 

@@ -1,4 +1,4 @@
-//! Cache of builds with a need that shifted or forms several groups. A line (builds that differ only in version, compiler and stack) is
+//! Cache of builds with a need that shifted. A line (builds that differ only in version, compiler and stack) is
 //! checked again only after one of its attempts was added or removed.
 
 use std::{
@@ -15,7 +15,6 @@ use crate::stats::{
     attempts::labels::{Label, MAX_NAMES},
     counting::row_filter::DimensionFilter,
     question::Filter,
-    shifts::need_groups::{self, MixedNeed},
     shifts::regressions::{self, ProvenNeed, Regression, WINDOW_ATTEMPTS},
 };
 
@@ -23,29 +22,22 @@ use crate::stats::{
 /// some MB.
 const SERIES_AT_ONCE: usize = 4096;
 
-/// What was found in each series of builds.
+/// The shift of each series of builds that has one.
 #[derive(Debug, Default)]
-pub(in crate::stats) struct NeedShifts(HashMap<u32, SeriesFindings>);
+pub(in crate::stats) struct NeedShifts(HashMap<u32, PlacedShift>);
 
-/// What was found in one series of builds.
+/// A shift, with pool, owner and labels of the first attempt after it.
 #[derive(Debug)]
-struct SeriesFindings {
-    regression: Option<PlacedFinding<Regression>>,
-    mixed: Option<PlacedFinding<MixedNeed>>,
-}
-
-/// A finding, with pool, owner and labels of the attempt that it names: the first one after a shift, else the newest.
-#[derive(Debug)]
-struct PlacedFinding<T> {
-    finding: T,
+struct PlacedShift {
+    shift: Regression,
     owner: u16,
     pool: u16,
     ref_class: u8,
     labels: Vec<Label>,
 }
 
-impl<T> PlacedFinding<T> {
-    fn new(finding: T, rows: &RowsSnapshot, (_, _, at, index): &RowPosition) -> Option<Self> {
+impl PlacedShift {
+    fn new(shift: Regression, rows: &RowsSnapshot, (_, _, at, index): &RowPosition) -> Option<Self> {
         let chunk = rows.chunks.get(*at)?;
         let row = chunk.rows().get(*index)?;
         let label = |label: usize| {
@@ -53,7 +45,7 @@ impl<T> PlacedFinding<T> {
             Some((label, chunk.label(label, *index))).filter(|(_, value)| *value != NONE)
         };
         Some(Self {
-            finding,
+            shift,
             owner: row.owner,
             pool: row.pool,
             ref_class: row.ref_class,
@@ -74,14 +66,14 @@ impl<T> PlacedFinding<T> {
 type RowPosition = (u32, Reverse<u32>, usize, usize);
 
 impl NeedShifts {
-    /// Computes the findings of the lines of builds in `changed` again.
+    /// Computes the shifts of the lines of builds in `changed` again.
     pub(in crate::stats) fn update(&mut self, rows: &RowsSnapshot, changed: HashSet<u32, RandomState>) {
         let mut changed: Vec<u32> = changed.into_iter().collect();
         changed.sort_unstable();
         for lines in changed.chunks(SERIES_AT_ONCE) {
             self.0.retain(|line, _| lines.binary_search(line).is_err());
             let sorted_rows = sorted_rows(rows, lines);
-            let of_line = |line: &[RowPosition]| Some((line.first()?.0, check_series(rows, line)?));
+            let of_line = |line: &[RowPosition]| Some((line.first()?.0, shift(rows, line)?));
             self.0.extend(sorted_rows.chunk_by(|a, b| a.0 == b.0).filter_map(of_line));
         }
     }
@@ -94,34 +86,15 @@ impl NeedShifts {
         place: &DimensionFilter,
         most: usize,
     ) -> Vec<Regression> {
-        let asked = |found: &&PlacedFinding<Regression>| {
-            filter.takes_time(found.finding.ended_unix_ms)
-                && filter.takes_key(&found.finding.key)
+        let asked = |found: &&PlacedShift| {
+            filter.takes_time(found.shift.ended_unix_ms)
+                && filter.takes_key(&found.shift.key)
                 && found.is_in(place)
         };
-        let found = self.0.values().filter_map(|line| line.regression.as_ref()).filter(asked);
-        let mut all: Vec<&Regression> = found.map(|found| &found.finding).collect();
+        let found = self.0.values().filter(asked);
+        let mut all: Vec<&Regression> = found.map(|found| &found.shift).collect();
         let cost = |regression: &Regression| regression.extra_gib_hours;
         all.sort_by(|a, b| cost(b).total_cmp(&cost(a)).then_with(|| a.attempt.cmp(&b.attempt)));
-        all.into_iter().take(most).cloned().collect()
-    }
-
-    /// Builds with several groups of need, the most expensive first, at most `most`. The filter must match the newest attempt of the build.
-    pub(in crate::stats) fn mixed(
-        &self,
-        filter: &Filter,
-        place: &DimensionFilter,
-        most: usize,
-    ) -> Vec<MixedNeed> {
-        let asked = |found: &&PlacedFinding<MixedNeed>| {
-            filter.takes_time(found.finding.ended_unix_ms)
-                && filter.takes_key(&found.finding.key)
-                && found.is_in(place)
-        };
-        let found = self.0.values().filter_map(|line| line.mixed.as_ref()).filter(asked);
-        let mut all: Vec<&MixedNeed> = found.map(|found| &found.finding).collect();
-        let cost = |mixed: &MixedNeed| mixed.extra_gib_hours;
-        all.sort_by(|a, b| cost(b).total_cmp(&cost(a)).then_with(|| a.key.describe().cmp(&b.key.describe())));
         all.into_iter().take(most).cloned().collect()
     }
 }
@@ -145,8 +118,8 @@ fn sorted_rows(rows: &RowsSnapshot, lines: &[u32]) -> Vec<RowPosition> {
     sorted_rows
 }
 
-/// Checks one line of builds, with its newest rows first; `None` if nothing was found.
-fn check_series(rows: &RowsSnapshot, line: &[RowPosition]) -> Option<SeriesFindings> {
+/// The shift of one line of builds, with its newest rows first.
+fn shift(rows: &RowsSnapshot, line: &[RowPosition]) -> Option<PlacedShift> {
     let brief = |(_, _, at, index): &RowPosition| Some(&*rows.chunks.get(*at)?.rows().get(*index)?.brief);
     let mut newest: Vec<(ProvenNeed<'_>, &RowPosition)> = line
         .iter()
@@ -158,11 +131,7 @@ fn check_series(rows: &RowsSnapshot, line: &[RowPosition]) -> Option<SeriesFindi
     let order = |brief: &AttemptBrief| (brief.ended_unix_ms(), brief.attempt.clone());
     newest.sort_by_cached_key(|((brief, _), _)| order(brief));
     let needs: Vec<ProvenNeed<'_>> = newest.iter().map(|(needed, _)| *needed).collect();
-    let regression = regressions::regression(&needs).and_then(|regression| {
-        let (_, sorted_rows) = newest.iter().find(|((brief, _), _)| brief.attempt == regression.attempt)?;
-        PlacedFinding::new(regression, rows, sorted_rows)
-    });
-    let mixed = need_groups::mixed_need(&needs)
-        .and_then(|mixed| PlacedFinding::new(mixed, rows, newest.last().map(|(_, last)| *last)?));
-    (regression.is_some() || mixed.is_some()).then_some(SeriesFindings { regression, mixed })
+    let regression = regressions::regression(&needs)?;
+    let (_, first) = newest.iter().find(|((brief, _), _)| brief.attempt == regression.attempt)?;
+    PlacedShift::new(regression, rows, first)
 }

@@ -18,13 +18,13 @@
 use crate::domain::float;
 
 /// Fewest attempts that are split into groups.
-pub(super) const FEWEST_TO_SPLIT: usize = 8;
+const FEWEST_TO_SPLIT: usize = 8;
 /// Fewest attempts of a group.
 const FEWEST_OF_GROUP: usize = 3;
 /// Least share of all attempts in a group.
 const MIN_SHARE: f64 = 0.08;
 /// Most groups into which attempts are split.
-pub(super) const MAX_GROUPS: usize = 4;
+const MAX_GROUPS: usize = 4;
 /// Number of the widest gaps that are tried as cuts: more than the groups, because some gaps only separate single outliers.
 const MAX_GAPS: usize = 12;
 /// Least ratio between the medians of neighbouring groups.
@@ -46,14 +46,14 @@ const FEWEST_LATE: usize = 2;
 
 /// Lower bounds of all groups but the first, in ascending order.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::predict) struct NeedSplit {
+pub(super) struct NeedSplit {
     lower_bounds: Vec<f64>,
 }
 
 impl NeedSplit {
     /// Splits needs (finite logarithms to base 2 of bytes), oldest first; `None` if they are one group. Sorts the needs, and tries the 12
     /// widest gaps as cuts.
-    pub(in crate::predict) fn of(oldest_first: &[f64]) -> Option<Self> {
+    pub(super) fn of(oldest_first: &[f64]) -> Option<Self> {
         if oldest_first.len() < FEWEST_TO_SPLIT {
             return None;
         }
@@ -68,12 +68,12 @@ impl NeedSplit {
     }
 
     /// Number of groups.
-    pub(super) fn count(&self) -> usize {
+    fn count(&self) -> usize {
         self.lower_bounds.len() + 1
     }
 
     /// Index of the group that contains this need.
-    pub(in crate::predict) fn group_of(&self, need: f64) -> usize {
+    pub(super) fn group_of(&self, need: f64) -> usize {
         self.lower_bounds.partition_point(|start| *start <= need)
     }
 
