@@ -189,6 +189,7 @@ impl Sampler {
     pub fn finish(mut self) -> Measured {
         let now = self.start.elapsed();
         self.meter.look_at_end();
+        self.meter.refresh_limits();
         let last = self.close_row(now);
         let limit = self.meter.limits().memory;
         let changed = (limit != self.limit_at_start).then(|| limit.unwrap_or(0));
@@ -227,6 +228,8 @@ impl Sampler {
         let Some(reading) = self.meter.read() else { return false };
         self.add_size(now, MemorySize { memory: reading.memory, need: reading.need });
         if self.counters.add(&reading) {
+            // a kill may follow from a limit that was just lowered
+            self.meter.refresh_limits();
             let limit = self.meter.limits().killing;
             if let Some(need) = limit.and_then(|limit| self.counters.need_at_kill(limit)) {
                 // this need is not put in the sample, because the series has only needs that were read

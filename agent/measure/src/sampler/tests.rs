@@ -76,10 +76,8 @@ async fn a_limit_that_changes_is_read_again() {
     assert!((4000..8000).contains(&totals.starved_ms.unwrap()), "only under the first limit: {totals:?}");
     for (at_end, sent) in [("100000000", None), ("max", Some(0))] {
         limit("100000000");
-        let (_, sampler) = sampled(&fake, 3000, Duration::from_secs(1), |ms| {
-            limit(if ms < 1500 { "100000000" } else { at_end });
-        })
-        .await;
+        let later = |ms: u128| if ms < 1500 { "100000000" } else { at_end };
+        let (_, sampler) = sampled(&fake, 3000, Duration::from_secs(1), |ms| limit(later(ms))).await;
         assert_eq!(sampler.finish().totals.memory_limit_bytes, sent);
     }
 }

@@ -40,7 +40,7 @@ pub(crate) enum Request {
         answer: AnswerSender<u64>,
     },
     Finish {
-        finish: Finish,
+        finish: Box<Finish>,
         stream: StreamHandle,
         answer: AnswerSender<u64>,
     },

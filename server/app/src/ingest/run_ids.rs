@@ -130,7 +130,9 @@ mod tests {
             answer: opening,
         };
         let finish = fixture::finish(attempt.id);
-        worker.handle_requests([open, Request::Finish { finish, stream, answer }].into_iter()).await;
+        worker
+            .handle_requests([open, Request::Finish { finish: Box::new(finish), stream, answer }].into_iter())
+            .await;
         worker.commit_all().await;
         assert_eq!(answered.await.unwrap(), Ok(0));
     }

@@ -168,7 +168,11 @@ impl Worker {
                 // handled after the commit, because it needs the samples of this round on disk
                 Request::Finish { finish, stream, answer } => {
                     self.sessions.note_message(&finish.attempt, &stream, self.now());
-                    finishing.push(EndRequest { finish, stream: Some(stream), answer: Some(answer) });
+                    finishing.push(EndRequest {
+                        finish: *finish,
+                        stream: Some(stream),
+                        answer: Some(answer),
+                    });
                 }
                 // handled after the commit: it needs the attempts opened in this round
                 Request::Report(report) => reported.push(report),

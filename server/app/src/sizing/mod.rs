@@ -27,7 +27,7 @@ use plimsoll_core::{
     predict,
     shared_history::SharedHistory,
 };
-pub(crate) use prediction::PredictionCache;
+pub(crate) use prediction::{MemoryPreset, PredictionCache};
 
 use crate::{
     access::identity::Identity,

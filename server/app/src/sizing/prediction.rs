@@ -14,7 +14,7 @@ use std::{
 
 use foldhash::fast::RandomState;
 use plimsoll_core::{
-    domain::{AnswerVersion, Hints, History, Key, Prediction},
+    domain::{AnswerVersion, Bytes, Hints, History, Key, Prediction},
     predict,
     shared_history::SharedHistory,
 };
@@ -63,6 +63,24 @@ impl SizingService {
         Some(self.with_pool(&key, sizes.predicted))
     }
 
+    /// The prediction for a build with a preset, if others of the fleet show that less than its request suffices. `None` if they do not, or
+    /// if attempts of the package are known.
+    pub(crate) async fn lowered_preset(
+        &self,
+        key: Arc<Key>,
+        preset: MemoryPreset,
+    ) -> Option<Arc<Prediction>> {
+        let service = self.clone();
+        let computing = move || {
+            let settings = preset.settings(&service.settings);
+            let key = BuildKey::of(&key).key();
+            let predicted = service.history.read(|history| predict::predict(history, &key, &settings));
+            let is_lower = !predicted.is_of_package && predicted.memory_request.value < preset.request.0;
+            is_lower.then(|| service.with_pool(&key, Arc::new(predicted)))
+        };
+        tokio::task::spawn_blocking(computing).await.ok().flatten()
+    }
+
     /// The predictions for a key without a pool, counted. What is not cached is computed on a
     /// blocking thread. Returns `None` if the computation failed.
     pub(super) async fn sizes_in_background(&self, key: &Arc<Key>) -> Option<Sizes> {
@@ -88,6 +106,20 @@ impl SizingService {
     /// counted.
     pub(crate) fn sizes_without_pool(&self, key: &Key) -> Prediction {
         Arc::unwrap_or_clone(self.sizes(key).predicted)
+    }
+}
+
+/// Memory that a build asks for by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MemoryPreset {
+    pub(crate) request: Bytes,
+    pub(crate) limit: Bytes,
+}
+
+impl MemoryPreset {
+    fn settings(self, usual: &predict::Settings) -> predict::Settings {
+        let Self { request, limit } = self;
+        predict::Settings { memory_request: request, memory_limit: limit, preset: true, ..usual.clone() }
     }
 }
 
@@ -218,6 +250,27 @@ mod tests {
         settled.need_peak.0 *= 50;
         history.replace_summary(&settled);
         assert_ne!(asked("zlib"), before, "an attempt that was settled counts at once");
+    }
+
+    #[tokio::test]
+    async fn a_preset_is_lowered_while_the_package_is_unknown() {
+        let sizing = crate::door::fixture::sizing();
+        let learn = |id: usize, package: &str| {
+            let mut summary = test_summary(&id.to_string(), package, "1", 1024);
+            summary.resources.memory_request = Some(Bytes(8 << 30));
+            sizing.history.learn(&summary);
+        };
+        let preset = MemoryPreset { request: Bytes(16 << 30), limit: Bytes(64 << 30) };
+        let asked = || sizing.lowered_preset(Arc::new(key("new")), preset);
+        assert_eq!(asked().await, None, "nothing is known");
+        (0..40).for_each(|n| learn(n, &format!("p{n}")));
+        let lowered = asked().await.unwrap();
+        assert!(
+            lowered.memory_request.value < 8 << 30 && lowered.memory_limit.value == 64 << 30,
+            "{lowered:?}"
+        );
+        learn(99, "new");
+        assert_eq!(asked().await, None, "its own attempts decide");
     }
 
     #[test]

@@ -88,13 +88,24 @@ pub struct LowerBound {
     pub least: Bytes,
 }
 
-/// Default for the confidence from which a number counts as known for this build: nine of ten builds stay within it.
-pub const KNOWN_CONFIDENCE: f64 = 0.9;
+/// Default for the least confidence of a number that is put in place of a size by hand: more builds stay within it than not. A limit that an
+/// operator's cap cuts may have less.
+pub const KNOWN_CONFIDENCE: f64 = 0.5;
+/// Fewest attempts of other builds of a package that show a number for a build without attempts of its own.
+const ENOUGH_OF_PACKAGE: u32 = 5;
 
 impl Prediction {
     /// Whether a number of the prediction has a confidence of at least `floor`. A configured default never counts as known.
     pub fn is_known(&self, quantity: &Quantity, floor: f64) -> bool {
         !quantity.basis.is_default() && self.confidence_in(quantity) >= floor
+    }
+
+    /// Like [`Self::is_known`], for numbers that replace sizes by hand: they follow from an attempt of the same build, in any version, or from
+    /// several others.
+    pub fn is_known_for_build(&self, quantity: &Quantity, floor: f64) -> bool {
+        let basis = &quantity.basis;
+        let is_shown = basis.rung >= Rung::NoVersion || basis.attempts >= ENOUGH_OF_PACKAGE;
+        is_shown && self.is_known(quantity, floor)
     }
 }
 

@@ -335,10 +335,26 @@ impl Summary {
         self.started_unix_ms.saturating_add(self.wall.0)
     }
 
+    /// The memory limit that held the attempt back. If it changed meanwhile: that at the end for a kill, which the agent counts at once, else
+    /// the lower of both.
+    pub fn holding_limit(&self) -> Option<Bytes> {
+        let (at_end, at_start) = (self.resources.memory_limit, self.memory_limit_at_start);
+        match at_start.filter(|limit| limit.0 > 0 && self.oom_kill.unwrap_or(0) == 0) {
+            Some(at_start) => Some(at_end.map_or(at_start, |at_end| at_end.min(at_start))),
+            None => at_end,
+        }
+    }
+
+    /// Requests and limits that the attempt began with.
+    pub fn resources_at_start(&self) -> Resources {
+        let at_start = self.memory_limit_at_start.map(|limit| Some(limit).filter(|limit| limit.0 > 0));
+        Resources { memory_limit: at_start.unwrap_or(self.resources.memory_limit), ..self.resources }
+    }
+
     /// The size that proved too small, if memory stopped the attempt ([`stopped_at`]).
     pub fn stopped_at(&self) -> Bytes {
         let is_above = self.oom_origin == Some(OomOrigin::LimitAbove);
-        Bytes(stopped_at(self.need_peak.0, self.resources.memory_limit.map(|limit| limit.0), is_above))
+        Bytes(stopped_at(self.need_peak.0, self.holding_limit().map(|limit| limit.0), is_above))
     }
 
     /// The measured need, or its proven lower bound.

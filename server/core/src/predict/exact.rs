@@ -1,5 +1,5 @@
-//! Quantiles of CPU and time. The result is always a value that an attempt had, or the operator's default, never a step of a grid: ten
-//! builds that took ten minutes give exactly ten minutes.
+//! Quantiles of CPU and time. The result is a value that an attempt had, or the operator's default, never a step of a grid: ten builds that
+//! took ten minutes give exactly ten minutes, unless the whole fleet became slower or faster, or the 95 % time did not hold.
 //!
 //! Memory is different (see `distribution`): it must suffice for values that were not observed yet.
 

@@ -10,6 +10,7 @@ use super::{
     jobs::median,
     similar::{SimilarAttempts, WeightedAttempt},
 };
+use crate::domain::Rung;
 
 /// One step, as a logarithm to base 2: twice the CPU. In a model of Amdahl's law (1967) with 1 to 32 jobs and 2 to 50 % of serial work, the
 /// fifth build from 2 cores on takes 1.00 times as long as without a limit; with steps of 1.5 it takes 1.09 times, with 1.25 1.35 times.
@@ -31,11 +32,11 @@ pub(super) struct HeldBack {
 }
 
 impl HeldBack {
-    /// Looks at the trusted attempts of the package with this number of build jobs; `None` if none was held back.
+    /// Looks at the trusted attempts of the same build, in any version, with this number of build jobs; `None` if none was held back.
     pub(super) fn of(similar: &SimilarAttempts<'_>, jobs: u64) -> Option<Self> {
         let held: Vec<[f64; 2]> = similar
             .of_package()
-            .filter(|used| is_held_back(used) && has_jobs(used, jobs))
+            .filter(|used| used.rung >= Rung::NoVersion && is_held_back(used) && has_jobs(used, jobs))
             .map(|used| [used.observation.rates[0], used.observation.rates[2]].map(f64::from))
             .collect();
         let highest = |below: f64| {
@@ -58,7 +59,7 @@ impl HeldBack {
         if !has_jobs(used, self.jobs) {
             return f64::NAN;
         }
-        if is_due && is_held_back(used) { STEP } else { 0.0 }
+        if is_due && used.rung >= Rung::NoVersion && is_held_back(used) { STEP } else { 0.0 }
     }
 
     /// What decided a number from this attempt.

@@ -19,11 +19,11 @@ use plimsoll_proto::{
 };
 
 use super::{guess, similar::SimilarAttempts};
-use crate::domain::{KNOWN_CONFIDENCE, Prediction, Quantity, Rung, RungObservation};
+use crate::domain::{Prediction, Quantity, Rung, RungObservation};
 
-/// Highest confidence if each build's need was read several times: what a request needs to be used, by judgement, because peaks between
-/// scrapes and memory outside the processes are missed.
-const HIGHEST_CONFIDENCE: f64 = KNOWN_CONFIDENCE;
+/// Highest confidence if each build's need was read several times, by judgement: peaks between scrapes and memory outside the processes are
+/// missed.
+pub(super) const HIGHEST_CONFIDENCE: f64 = 0.9;
 
 /// Raises `own` to `measured`, the same prediction without attempts with an incomplete need. `pools`: the attempts that each prediction
 /// was computed from.

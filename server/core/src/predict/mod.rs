@@ -180,6 +180,7 @@ pub fn jobs_curve(history: &History, key: &Key, settings: &Settings, limit: Opti
         similar.left_out.iter().map(|used| used.observation.brief.attempt.clone()).collect();
     let mut similar = SimilarAttempts::gather(history, key, settings, scope, &odd);
     inputs::adjust_to_input(&mut similar, key);
+    parts::adjust_to_parts(&mut similar, key);
     curve::draw(&similar, u32::try_from(usual.value).unwrap_or(u32::MAX), limit)
 }
 
@@ -326,7 +327,8 @@ fn work_out_from<'h>(
         reason: words::reason(&similar, key, &sizes, &build_jobs, lines.memory)
             + &words::parts_note(&similar.parts)
             + &words::odd_note(similar.left_out.len())
-            + &held_back.map(HeldBack::note).unwrap_or_default(),
+            + &held_back.map(HeldBack::note).unwrap_or_default()
+            + &words::time_note(similar.knows_package(), history.time_shift()),
         memory_request: sizes.request,
         memory_limit: sizes.limit,
         cpu_request,

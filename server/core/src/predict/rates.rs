@@ -29,11 +29,14 @@ pub(super) fn cpu(
     settings: &Settings,
     held_back: Option<HeldBack>,
 ) -> [Quantity; 2] {
-    let stepped = |log: f32, used: &WeightedAttempt<'_>| {
-        f64::from(log) + held_back.map_or(0.0, |held_back| held_back.step(used))
+    let step = |used: &WeightedAttempt<'_>| held_back.map_or(0.0, |held_back| held_back.step(used));
+    // a request is at most what the build had, because no node may have more; with a higher limit the next attempt shows what it uses
+    let mean_use = |used: &WeightedAttempt<'_>| {
+        let [_, mean, peak] = used.observation.rates.map(f64::from);
+        let stepped = mean + step(used);
+        if stepped > mean { stepped.min(peak.max(mean)) } else { stepped }
     };
-    let mean_use = |used: &WeightedAttempt<'_>| stepped(used.observation.rates[1], used);
-    let peak_use = |used: &WeightedAttempt<'_>| stepped(used.observation.rates[2], used);
+    let peak_use = |used: &WeightedAttempt<'_>| f64::from(used.observation.rates[2]) + step(used);
     let [request, limit] = [settings.cpu_request.0, settings.cpu_limit.0].map(|cores| cores * 1000.0);
     let mean = RateValues::of(similar, mean_use, request, DefaultCounts::AmongFew);
     let peak = RateValues::of(similar, peak_use, limit, DefaultCounts::AmongFew);

@@ -99,6 +99,16 @@ pub(super) fn parts_note(parts: &[PartEffect]) -> String {
     parts.iter().take(2).fold(String::new(), |text, effect| text + "; " + &effect.describe())
 }
 
+/// Says that times follow the fleet's newest builds; empty if these take as long as before. `shift`: logarithm to base 2 of the ratio.
+pub(super) fn time_note(is_known: bool, shift: f64) -> String {
+    let change = figures::percent((shift.exp2() - 1.0).abs());
+    match shift {
+        _ if !is_known || shift.abs() <= 0.0 => String::new(),
+        0.0.. => format!("; median time: {change} more, as the newest builds of the fleet took"),
+        _ => format!("; median time: {change} less, as the newest builds of the fleet took"),
+    }
+}
+
 /// Says how many attempts were left out; empty if none.
 pub(super) fn odd_note(odd: usize) -> String {
     match odd {

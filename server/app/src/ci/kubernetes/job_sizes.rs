@@ -6,7 +6,7 @@ use plimsoll_core::domain::{Cause, Key, Prediction};
 use tokio::time::{Instant, timeout_at};
 
 use super::PodReviewer;
-use crate::verdicts::AfterMemoryEnd;
+use crate::{sizing::MemoryPreset, verdicts::AfterMemoryEnd};
 
 /// Time reserved for writing the answer.
 const ANSWER_MARGIN: Duration = Duration::from_millis(20);
@@ -30,13 +30,18 @@ pub(crate) enum SizeSource {
 impl PodReviewer {
     /// Sizes for the job: the prediction, and at least the verdict's size if the last attempt ran
     /// out of memory. If reading the verdict from disk takes too long, the prediction alone is
-    /// used. Returns `None` if computing the prediction failed.
+    /// used. `own`: the memory that the pod asks for, which builds of other packages may show to be
+    /// too much. Returns `None` if computing the prediction failed.
     pub(super) async fn size_job(
         &self,
         key: Arc<Key>,
+        own: Option<MemoryPreset>,
         deadline: Instant,
     ) -> Option<(Arc<Prediction>, SizeSource)> {
-        let known = self.sizing.size_in_background(Arc::clone(&key)).await?;
+        let mut known = self.sizing.size_in_background(Arc::clone(&key)).await?;
+        if let Some(own) = own.filter(|_| !known.is_of_package && known.lower_bound.is_none()) {
+            known = self.sizing.lowered_preset(Arc::clone(&key), own).await.unwrap_or(known);
+        }
         // leaves enough time to answer with the prediction alone
         let again = timeout_at(
             deadline - ANSWER_MARGIN.min(self.settings.answer_within / 4),
@@ -57,7 +62,7 @@ impl PodReviewer {
             return Some((known, SizeSource::ByHistory));
         };
         // default sizes are no evidence against the verdict's size
-        let is_sure = known.is_known(&known.memory_limit, self.settings.confidence);
+        let is_sure = known.is_known_for_build(&known.memory_limit, self.settings.confidence);
         let is_more = is_sure
             && known.memory_limit.value > next.memory_limit.value
             && known.memory_request.value >= next.memory_request.value;

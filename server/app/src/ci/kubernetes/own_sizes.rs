@@ -7,9 +7,13 @@ use k8s_openapi::{
     apimachinery::pkg::api::resource::Quantity,
 };
 use plimsoll_base::quantity;
-use plimsoll_core::{domain::FieldViolation, validated::Validated};
+use plimsoll_core::{
+    domain::{Bytes, FieldViolation},
+    validated::Validated,
+};
 
 use super::{PodJob, PodSize};
+use crate::sizing::MemoryPreset;
 
 /// Longest text of a size, in bytes; longer texts are invalid. Kubernetes' own have at most 20.
 const LONGEST_SIZE_TEXT: usize = 40;
@@ -82,6 +86,13 @@ pub(super) fn size_of(pod: &Pod, job: &PodJob, size: PodSize) -> Option<u64> {
         quantity::rounded_millicores(quantity::parse_cores(text).ok()?)
     };
     Some(value).filter(|value| *value > 0)
+}
+
+/// The memory that the build's container asks for; `None` without a request. Without a limit, the request counts as one.
+pub(super) fn memory_of(pod: &Pod, job: &PodJob) -> Option<MemoryPreset> {
+    let [request, limit] = [PodSize::MemoryRequest, PodSize::MemoryLimit].map(|size| size_of(pod, job, size));
+    let request = Bytes(request?);
+    Some(MemoryPreset { request, limit: limit.map_or(request, Bytes).max(request) })
 }
 
 /// Sets a size of the build's container; returns the earlier text.

@@ -18,6 +18,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     AdmissionMode, KnownLimitRanges, Plan, PodJob, Settings, SkipReason, job_of_pod as job_of, job_pod,
+    own_sizes,
     reviewed::{PodName, note_planned, note_skipped, note_withheld},
 };
 use crate::{
@@ -93,7 +94,8 @@ impl PodReviewer {
         let key = Arc::new(key);
         let sizes = match os {
             OperatingSystem::Linux => {
-                Some(self.size_job(Arc::clone(&key), deadline).await.ok_or(SkipReason::Failed)?)
+                let own = own_sizes::memory_of(pod, &job);
+                Some(self.size_job(Arc::clone(&key), own, deadline).await.ok_or(SkipReason::Failed)?)
             }
             // attempts are measured on Linux only
             _ => None,

@@ -154,7 +154,7 @@ fn choose_size(
     }
     let quantity = predicted_quantity(prediction, size);
     // a default does not count as known, even if the rest of the prediction does
-    if prediction.is_known(quantity, settings.confidence) {
+    if prediction.is_known_for_build(quantity, settings.confidence) {
         let (value, why) = bounded_size(quantity.value, by_prediction, size, settings);
         // compared as a number: the same size may be written in another way
         return sure(Some(ChosenSize { value, fixed: false, new: own != Some(value), reason: why }));

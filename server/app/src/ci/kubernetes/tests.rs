@@ -196,7 +196,7 @@ fn a_second_look_changes_nothing() {
 
 #[test]
 fn guesses_set_nothing_but_verdicts_always_apply() {
-    let mut guess = sizes((2048, 4096), (1500, 3000), 0.29);
+    let mut guess = sizes((2048, 4096), (1500, 3000), 0.49);
     assert!(patched(&pod(), &guess, &on()).1.patch.is_none());
     guess.memory_limit.basis.margin = 1.5;
     let typed = parse(pod());

@@ -33,7 +33,7 @@ const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
 pub(super) fn add_time_labels(pod: &mut Pod, prediction: &Prediction, settings: &Settings) -> Vec<String> {
     let wall = &prediction.wall_p95;
     // Kueue ends a build after this time, so a default must not be used
-    if !prediction.is_known(wall, settings.confidence) {
+    if !prediction.is_known_for_build(wall, settings.confidence) {
         return Vec::new();
     }
     let p95 = Millis(prediction.wall_p95.value);

@@ -66,6 +66,7 @@ async fn append(worker: &mut Worker, append: Append, stream: &StreamHandle) -> R
 
 async fn finish(worker: &mut Worker, last_sequence: u64, stream: &StreamHandle) -> Result<u64, Refusal> {
     let finish = Finish { last_sequence, ..fixture::finish(proven().id) };
+    let finish = Box::new(finish);
     asked(worker, |answer| Request::Finish { finish, stream: stream.clone(), answer }).await
 }
 

@@ -11,6 +11,8 @@ use super::super::{AttemptBrief, History, Rung};
 const NEWEST: usize = 48;
 /// Fewest builds with a comparison: below, there is no shift.
 const FEWEST: usize = 16;
+/// Most builds of one package that count, so that a package which changed moves no other.
+const MOST_OF_PACKAGE: usize = 4;
 /// Most attempts that are looked at to find [`NEWEST`] with a comparison.
 const MOST_READ: usize = 4 * NEWEST;
 /// Number of earlier attempts of the same build, in any version, that one is compared with.
@@ -25,9 +27,14 @@ impl History {
     /// Logarithm to base 2 of the ratio; 0 if too few builds can be compared. Only trusted attempts count.
     pub(crate) fn time_shift(&self) -> f64 {
         *self.versions.time_shift.get_or_init(|| {
-            let newest = self.newest_trusted().take(MOST_READ);
+            let newest: Vec<&Arc<AttemptBrief>> = self.newest_trusted().take(MOST_READ).collect();
+            let is_one_of_few = |at: usize, brief: &AttemptBrief| {
+                let newer = newest.iter().take(at).filter(|newer| is_of_package(newer, brief));
+                newer.count() < MOST_OF_PACKAGE
+            };
+            let few = newest.iter().enumerate().filter(|(at, brief)| is_one_of_few(*at, brief));
             let ratios: Vec<f64> =
-                newest.filter_map(|brief| self.ratio_to_earlier(brief)).take(NEWEST).collect();
+                few.filter_map(|(_, brief)| self.ratio_to_earlier(brief)).take(NEWEST).collect();
             if ratios.len() < FEWEST {
                 return 0.0;
             }
@@ -46,6 +53,10 @@ impl History {
         let ratio = time - if earlier.len() < FEWEST_EARLIER { f64::NAN } else { middle(earlier) };
         Some(ratio).filter(|ratio| !ratio.is_nan())
     }
+}
+
+fn is_of_package(one: &AttemptBrief, other: &AttemptBrief) -> bool {
+    one.key.project == other.key.project && one.key.package == other.key.package
 }
 
 /// The median of at least one value; the upper of the two in the middle.

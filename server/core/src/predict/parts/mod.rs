@@ -29,6 +29,8 @@ use crate::domain::{Bytes, Key, PartEffect, Rung};
 const FEWEST_CONFIGURATIONS: usize = 8;
 /// Most configurations from which effects are learnt, the most similar and newest first. The work grows with their third power.
 const MAX_CONFIGURATIONS: usize = 24;
+/// Most keys whose parts are looked at, the most similar first. Needs of further ones are not moved.
+const MAX_KEYS: usize = 96;
 /// Attempts of exactly the key from which nothing is adjusted: they take nine tenths of the weight.
 const ENOUGH_EXACT: usize = 5;
 /// Largest shift, as a logarithm to base 2: a factor of 4, as for inputs.
@@ -55,10 +57,10 @@ pub(super) fn adjust_to_parts(similar: &mut SimilarAttempts<'_>, key: &Key) {
     let mut keys: HashMap<*const Key, usize, RandomState> = HashMap::default();
     let mut distinct: Vec<&Key> = Vec::new();
     for used in similar.attempts.iter().filter(|used| used.rung.is_of_build()) {
-        keys.entry(Arc::as_ptr(&used.observation.brief.key)).or_insert_with(|| {
-            distinct.push(&used.observation.brief.key);
-            distinct.len() - 1
-        });
+        let (key, at) = (&used.observation.brief.key, distinct.len());
+        if *keys.entry(Arc::as_ptr(key)).or_insert(at) == at && at < MAX_KEYS {
+            distinct.push(key);
+        }
     }
     if distinct.len() + 1 < FEWEST_CONFIGURATIONS {
         return;

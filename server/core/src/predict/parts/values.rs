@@ -8,6 +8,8 @@ use crate::domain::{Key, job_of_part};
 const MAX_PARTS: usize = 40;
 /// Most parts that all keys of a package have together.
 const MAX_COLUMNS: usize = 48;
+/// Most values of one part that are told apart; further ones are as if the key did not have the part.
+const MAX_VALUES: usize = 48;
 /// Most letters of a part in a description.
 const MAX_DESCRIBED: usize = 60;
 /// Parts of a version that count by themselves, besides the whole version.
@@ -47,7 +49,11 @@ impl<'k> PartTable<'k> {
             let Some(at) = self.column(part, next) else { continue };
             next = at + 1;
             let Some((_, values)) = self.0.get_mut(at) else { continue };
-            let place = values.iter().position(|value| *value == part.value).unwrap_or_else(|| {
+            let known = values.iter().position(|value| *value == part.value);
+            if known.is_none() && values.len() >= MAX_VALUES {
+                continue;
+            }
+            let place = known.unwrap_or_else(|| {
                 values.push(part.value);
                 values.len() - 1
             });

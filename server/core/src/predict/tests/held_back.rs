@@ -61,7 +61,7 @@ fn a_step_is_one_and_is_named() {
     let ask = |known: &History| predict(known, &key("zlib", 8), &Settings::default());
     let (first, _) = run(0, key("zlib", 8), 600.0, 2.0);
     let held = ask(&history([first.clone()]));
-    assert!((held.cpu_limit.value, held.cpu_request.value) == (4000, 4000), "{held:?}");
+    assert!((held.cpu_limit.value, held.cpu_request.value) == (4000, 2000), "{held:?}");
     assert_eq!(held.cpu_limit.basis.bound.to_string(), "step above 2 cores, where it was held back");
     assert!(
         held.reason.contains("CPU: throttled for 15 % or more of what it could have used at 2"),
@@ -96,7 +96,7 @@ fn cpu_that_shortens_nothing_climbs_one_step() {
     assert!(reason.contains("the last step made it no faster"), "{reason}");
 }
 
-/// Replays the measured builds, each held at its predicted request: the time divided by that without a limit, of builds of packages that
+/// Replays the measured builds, each held at its predicted limit: the time divided by that without a limit, of builds of packages that
 /// ran with the same number of jobs before, and of all.
 fn slowdown(learns: bool) -> [f64; 2] {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/lab_builds.csv");
@@ -110,7 +110,7 @@ fn slowdown(learns: bool) -> [f64; 2] {
         asked.build_system = fields[7].into();
         let Ok(cpu_usec) = fields[13].parse::<f64>() else { continue };
         let prediction = predict(&known, &asked, &Settings::default());
-        let (mut summary, critical) = run(id, asked, cpu_usec / 1e6, cores_of(&prediction.cpu_request));
+        let (mut summary, critical) = run(id, asked, cpu_usec / 1e6, cores_of(&prediction.cpu_limit));
         for [time, unlimited] in sums.iter_mut().skip(usize::from(seen.insert((fields[1], fields[8])))) {
             (*time, *unlimited) = (*time + summary.wall.as_f64(), *unlimited + critical);
         }

@@ -3,7 +3,7 @@
 use plimsoll_proto::{measured::IncompleteNeed, reasons::SizeBound};
 
 use super::*;
-use crate::domain::{AttemptId, KNOWN_CONFIDENCE, MeasurementSource};
+use crate::domain::{AttemptId, MeasurementSource};
 
 fn scraped(summary: Summary) -> Summary {
     let attempt = AttemptId::parse(&format!("s{}", summary.attempt)).unwrap();
@@ -45,7 +45,7 @@ fn attempts_measured_by_processes_are_counted() {
     let all = ask(&history((0..20).map(|n| by_processes(built(n, "1", 300, 2)))), &key("zlib", "1"));
     assert_eq!(all.memory_request.basis.by_processes, 20);
     assert!(all.reason.contains("needed 300 MiB, measured by processes"), "{}", all.reason);
-    assert!(all.confidence <= KNOWN_CONFIDENCE, "{}", all.confidence);
+    assert!(all.confidence <= crate::predict::incomplete::HIGHEST_CONFIDENCE, "{}", all.confidence);
     assert_eq!(all.unsure_because, "needs measured by processes may be too low");
     let of_cgroups = (0..3).map(|n| built(n, "1", 100, 2));
     let some = ask(
@@ -173,7 +173,8 @@ fn builds_scraped_once_set_no_size() {
     assert!(read(0).memory_request.basis.is_default(), "{:?}", read(0));
     let several = read(60_000);
     assert!(
-        several.confidence <= KNOWN_CONFIDENCE && !several.memory_request.basis.is_default(),
+        several.confidence <= crate::predict::incomplete::HIGHEST_CONFIDENCE
+            && !several.memory_request.basis.is_default(),
         "{several:?}"
     );
 }

@@ -148,7 +148,7 @@ fn starved_for(starved: Millis, summary: &Summary) -> Option<Clue> {
 }
 
 fn starved_by_rate(summary: &Summary) -> Option<Clue> {
-    let (limit, failures) = (summary.resources.memory_limit?, summary.reclaim_failures?);
+    let (limit, failures) = (summary.holding_limit()?, summary.reclaim_failures?);
     let seconds = (summary.wall.as_f64() / 1000.0).max(0.001);
     // `failures` is a count, not bytes: `Bytes` only converts it to a float
     let rate = crate::domain::Bytes(failures).as_f64() / seconds;
@@ -182,7 +182,7 @@ pub(in crate::retry) fn time_was_over(
 /// The clue that the build was killed from outside while page cache and need together filled its limit. Used only without counters of
 /// failed charges, and then starvation is only the likelier of two explanations.
 pub(in crate::retry) fn killed_at_limit(summary: &Summary, exit: Option<Exit>) -> Option<Clue> {
-    let limit = summary.resources.memory_limit?;
+    let limit = summary.holding_limit()?;
     let counted = summary.starved.is_some() || summary.reclaim_failures.is_some();
     let killed = matches!(exit.map(signal_of), Some((_, Some(9))));
     if counted || !killed || summary.oom_kill != Some(0) || summary.memory_peak < limit {
@@ -292,7 +292,7 @@ fn is_overcome(hit: &RuleMatch<'_>) -> bool {
 
 /// Whether the measured need stayed below [`NEAR_LIMIT_SHARE`] of a known limit.
 fn is_far_below_limit(summary: &Summary) -> bool {
-    let limit = summary.resources.memory_limit;
+    let limit = summary.holding_limit();
     limit.is_some_and(|limit| summary.need_peak.as_f64() < NEAR_LIMIT_SHARE * limit.as_f64())
 }
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use plimsoll_core::domain::{Outcome, Summary, test_summary};
+use plimsoll_base::quantity;
+use plimsoll_core::domain::{Outcome, Resources, Summary, test_summary};
 use plimsoll_proto::{reasons::SizeBound, v1::TakenBackLowering};
 
 use super::*;
@@ -44,8 +45,8 @@ fn unknown_cpu_stays_when_memory_is_set() {
 #[test]
 fn cpu_is_set_only_above_its_confidence_threshold() {
     let (value, mut prediction) = llvm();
-    for (sure, expected) in [(0.5, json!("12")), (0.95, json!("1003m"))] {
-        prediction.cpu_request.basis.rung = Rung::Fleet;
+    for (sure, expected) in [(0.4, json!("12")), (0.95, json!("1003m"))] {
+        prediction.cpu_request.basis.rung = Rung::NoVersion;
         prediction.cpu_request.basis.confidence = Some(sure);
         let (after, _) = patched(&value, &prediction, &on());
         assert_eq!(resources(&after)["requests"]["cpu"], expected, "{sure}");
@@ -92,6 +93,39 @@ fn fitting_pods_are_skipped_as_fits_not_unsure() {
     );
     let words: std::collections::HashSet<_> = SkipReason::ALL.map(SkipReason::as_str).into();
     assert_eq!(words.len(), SkipReason::ALL.len());
+}
+
+#[test]
+fn other_packages_lower_the_request_of_an_unknown_one() {
+    let of_fleet = |packages: usize| {
+        let built = |n: usize| Summary {
+            resources: Resources { memory_request: Some(Bytes(8 << 30)), ..Resources::default() },
+            ..test_summary(&n.to_string(), &format!("p{n}"), "1", 1024)
+        };
+        let mut history = History::new(100);
+        (0..packages).map(built).for_each(|summary| history.learn(Arc::new(summary)));
+        let preset = [16 << 30, 64 << 30].map(Bytes);
+        let settings = predict::Settings {
+            memory_request: preset[0],
+            memory_limit: preset[1],
+            preset: true,
+            ..predict::Settings::default()
+        };
+        predict::predict(&history, &test_summary("q", "llvm", "1", 1).key, &settings)
+    };
+    let (value, _) = llvm();
+    let (after, plan) = patched(&value, &of_fleet(40), &on());
+    let request = quantity::bytes(resources(&after)["requests"]["memory"].as_str().unwrap()).unwrap();
+    assert!((2 << 30..8 << 30).contains(&request), "{request}");
+    assert_eq!(
+        (&resources(&after)["limits"]["memory"], plan.sized),
+        (&json!("64Gi"), true),
+        "no build is killed by it"
+    );
+    let why = after["metadata"]["annotations"]["plimsoll/sized"].as_str().unwrap();
+    assert!(why.contains("nearly all other packages used at most 12 % of theirs"), "{why}");
+    let (_, plan) = patched(&value, &of_fleet(5), &on());
+    assert!(plan.patch.is_none() && plan.skip_reason == Some(SkipReason::Unsure));
 }
 
 /// What is predicted for a package that memory stopped ten times at a size of so many MiB, beside builds of other packages.

@@ -120,7 +120,7 @@ impl Default for Settings {
             keep_guaranteed: true,
             // its name in every cluster (Kubernetes, "Accessing the Kubernetes API from a Pod")
             api_server: "https://kubernetes.default.svc".to_owned(),
-            // attempts of nearly the same key reach this confidence
+            // what attempts of the package show has more, unless a cap cuts it
             confidence: KNOWN_CONFIDENCE,
             trust_variables: false,
             // off by default: the operator decides whether Kueue ends builds, and after how long
