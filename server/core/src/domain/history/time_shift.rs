@@ -3,7 +3,9 @@
 //! It is a function of the attempts alone, computed when it is first asked for after a change. Constants were chosen on the first 60 % of
 //! a file of Spack's CI (18,973 rows), scored from its 20 % on: 32 to 64 newest builds and steps of an eighth or a quarter are alike.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
+
+use foldhash::fast::RandomState;
 
 use super::super::{AttemptBrief, History, Rung};
 
@@ -27,20 +29,30 @@ impl History {
     /// Logarithm to base 2 of the ratio; 0 if too few builds can be compared. Only trusted attempts count.
     pub(crate) fn time_shift(&self) -> f64 {
         *self.versions.time_shift.get_or_init(|| {
-            let newest: Vec<&Arc<AttemptBrief>> = self.newest_trusted().take(MOST_READ).collect();
-            let is_one_of_few = |at: usize, brief: &AttemptBrief| {
-                let newer = newest.iter().take(at).filter(|newer| is_of_package(newer, brief));
-                newer.count() < MOST_OF_PACKAGE
-            };
-            let few = newest.iter().enumerate().filter(|(at, brief)| is_one_of_few(*at, brief));
-            let ratios: Vec<f64> =
-                few.filter_map(|(_, brief)| self.ratio_to_earlier(brief)).take(NEWEST).collect();
+            let ratios = self.newest_ratios();
             if ratios.len() < FEWEST {
                 return 0.0;
             }
             let shift = (middle(ratios) * STEPS).round() / STEPS;
             shift.clamp(-MOST, MOST)
         })
+    }
+
+    /// The ratios of the newest builds.
+    fn newest_ratios(&self) -> Vec<f64> {
+        let mut of_package: HashMap<(&str, &str), usize, RandomState> = HashMap::default();
+        let mut ratios = Vec::with_capacity(NEWEST);
+        for brief in self.newest_trusted().take(MOST_READ) {
+            let count = of_package.entry((&brief.key.project, &brief.key.package)).or_insert(0);
+            *count += 1;
+            if *count <= MOST_OF_PACKAGE {
+                ratios.extend(self.ratio_to_earlier(brief));
+            }
+            if ratios.len() >= NEWEST {
+                break;
+            }
+        }
+        ratios
     }
 
     /// Logarithm of an attempt's time relative to the median of those before it with the same number of build jobs.
@@ -53,10 +65,6 @@ impl History {
         let ratio = time - if earlier.len() < FEWEST_EARLIER { f64::NAN } else { middle(earlier) };
         Some(ratio).filter(|ratio| !ratio.is_nan())
     }
-}
-
-fn is_of_package(one: &AttemptBrief, other: &AttemptBrief) -> bool {
-    one.key.project == other.key.project && one.key.package == other.key.package
 }
 
 /// The median of at least one value; the upper of the two in the middle.
