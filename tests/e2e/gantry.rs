@@ -115,7 +115,7 @@ async fn answers_below_the_confidence_floor_use_defaults() {
     let (known, metrics) = requests(&[]).await;
     assert_ne!(known, "2048Mi");
     assert!(metrics.contains("plimsoll_allocations_total{kind=\"answered\"} 1\n"), "{metrics}");
-    let (floored, metrics) = requests(&["--allocation-confidence", "99%"]).await;
+    let (floored, metrics) = requests(&["--allocation-confidence", "100%"]).await;
     assert_eq!(floored, "2048Mi");
     assert!(metrics.contains("plimsoll_allocations_total{kind=\"unsure\"} 1\n"), "{metrics}");
 }
