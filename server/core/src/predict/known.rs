@@ -1,7 +1,7 @@
 //! The confidence in a number, and how much each rung counts in CPU and time.
 //!
 //! The confidence in a prediction is the share of the next builds that are expected to stay within the memory limit. A configured default
-//! has none, because it says nothing about the build. `replay` compares what was said with what was seen.
+//! has none, because it says nothing about the build. `replay` compares it with what was observed.
 //!
 //! CPU and time have a confidence of their own, from the attempts that have a value for them. Attempts that memory stopped prove that a
 //! memory size was too small, and show nothing about CPU and time. So a build's memory may be well known while its CPU is still a default.
@@ -10,12 +10,12 @@ use super::similar::{WeightedAttempt, credibility_k, credibility_weight};
 use crate::domain::{Rung, float};
 
 /// Attempts of the same build after which a distribution is as far off as it is without any, times [`FEW_ALIKE_SLOPE`]. Chosen, with the
-/// slope, by the likelihood of the first 40 % of Spack's CI at failure ceilings of 1 to 50 %; on the rest, what is said in the ten bins is
-/// at most 5 points from what is seen.
+/// slope, by the likelihood of the first 40 % of Spack's CI at failure ceilings of 1 to 50 %; on the rest, bins of
+/// confidence differ from what was observed by at most 10 points, those of more than a thousand builds by at most 4.
 const FEW_ALIKE: f64 = 4.0;
 /// Share of the logarithmic odds of a distribution that is left without attempts of the same build.
 const FEW_ALIKE_SLOPE: f64 = 0.5;
-/// Share of builds that CPU limits and times are said to be enough for, where attempts show all of their values.
+/// Share of builds that CPU limits and times are enough for, where attempts show all of their values.
 const USUAL_COVER: f64 = 0.99;
 /// Bounds a share away from 0 and 1, where its odds would be infinite.
 const LEAST_SHARE: f64 = 1e-4;

@@ -19,12 +19,12 @@ pub(super) struct PromisedLimit {
 struct ReliabilityBin {
     predictions: u32,
     /// Sum of the confidences.
-    said: f64,
+    expected: f64,
     /// Number of builds that stayed within the limit.
     held: u32,
 }
 
-/// What predictions promised, and what was seen.
+/// What predictions promised, and what was observed.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Reliability {
     bins: [ReliabilityBin; 10],
@@ -41,42 +41,45 @@ impl Reliability {
             self.bins.iter_mut().zip(upper_ends).find(|(_, end)| promised.confidence < *end || *end >= 1.0);
         if let Some((bin, _)) = bin {
             bin.predictions += 1;
-            bin.said += promised.confidence;
+            bin.expected += promised.confidence;
             bin.held += u32::from(peak <= promised.limit);
         }
     }
 
-    /// For each bin with predictions: its lower end in percent, their number, and the mean of what was said and the share that was seen.
+    /// For each bin with predictions: its lower end in percent, their number, and the mean of the confidences and the share that held.
     fn rows(&self) -> impl Iterator<Item = (u32, u32, f64, f64)> {
         let filled = (0..10_u32).zip(&self.bins).filter(|(_, bin)| bin.predictions > 0);
         filled.map(|(tenth, bin)| {
             let all = f64::from(bin.predictions);
-            (tenth * 10, bin.predictions, bin.said / all, f64::from(bin.held) / all)
+            (tenth * 10, bin.predictions, bin.expected / all, f64::from(bin.held) / all)
         })
     }
 
     /// A table for people; empty without predictions.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
-        for (from, predictions, said, seen) in self.rows() {
+        for (from, predictions, expected, observed) in self.rows() {
             if text.is_empty() {
-                text = format!("{:<14} {:>11} {:>9} {:>9}\n", "confidence", "predictions", "said", "seen");
+                text = format!(
+                    "{:<14} {:>11} {:>9} {:>9}\n",
+                    "confidence", "predictions", "expected", "observed"
+                );
             }
             let range = format!("{from} to {} %", from + 10);
-            let [said, seen] = [said, seen].map(|share| format!("{:.1} %", share * 100.0));
-            let _written = writeln!(text, "{range:<14} {predictions:>11} {said:>9} {seen:>9}");
+            let [expected, observed] = [expected, observed].map(|share| format!("{:.1} %", share * 100.0));
+            let _written = writeln!(text, "{range:<14} {predictions:>11} {expected:>9} {observed:>9}");
         }
         if !text.is_empty() {
-            text.push_str("Said: mean confidence of the predictions. Seen: builds that stayed within the predicted limit.\n");
+            text.push_str("Expected: mean confidence of the predictions. Observed: builds that stayed within the predicted limit.\n");
         }
         text
     }
 
     /// The bins with predictions as JSON; `None` without predictions.
     pub(super) fn json(&self) -> Option<serde_json::Value> {
-        let row = |(from, predictions, said, seen): (u32, u32, f64, f64)| {
+        let row = |(from, predictions, expected, observed): (u32, u32, f64, f64)| {
             let from = Bytes(from.into()).as_f64() / 100.0;
-            serde_json::json!({ "from": from, "predictions": predictions, "said": said, "seen": seen })
+            serde_json::json!({ "from": from, "predictions": predictions, "expected": expected, "observed": observed })
         };
         let rows: Vec<serde_json::Value> = self.rows().map(row).collect();
         (!rows.is_empty()).then(|| rows.into())

@@ -328,7 +328,7 @@ fn a_given_preset_fills_missing_requests() {
 }
 
 #[test]
-fn what_is_said_of_limits_is_seen() {
+fn limits_hold_as_often_as_expected() {
     // builds of 40 packages with a spread of their own each, at ceilings that make limits hold for 50 to 99 % of them
     let mut state = 7_u64;
     let mut uniform = || {
@@ -356,14 +356,15 @@ fn what_is_said_of_limits_is_seen() {
     }
     let bins: Vec<[f64; 3]> = reliability
         .iter()
-        .map(|bin| ["predictions", "said", "seen"].map(|name| bin[name].as_f64().unwrap()))
+        .map(|bin| ["predictions", "expected", "observed"].map(|name| bin[name].as_f64().unwrap()))
         .filter(|[predictions, ..]| *predictions >= 200.0)
         .collect();
     assert!(
-        bins.iter().any(|[_, said, _]| *said < 0.8) && bins.iter().any(|[_, said, _]| *said > 0.95),
+        bins.iter().any(|[_, expected, _]| *expected < 0.8)
+            && bins.iter().any(|[_, expected, _]| *expected > 0.95),
         "{bins:?}"
     );
-    for [_, said, seen] in &bins {
-        assert!((said - seen).abs() < 0.06, "{bins:?}");
+    for [_, expected, observed] in &bins {
+        assert!((expected - observed).abs() < 0.06, "{bins:?}");
     }
 }

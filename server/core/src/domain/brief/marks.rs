@@ -64,13 +64,9 @@ const LIMIT_SHARE: f64 = 0.0055;
 
 impl PackedSizes {
     pub(super) fn of(summary: &Summary) -> Self {
-        let asked = summary
-            .resources_at_start()
-            .memory_size_asked()
-            .unwrap_or_default()
-            .min(Bytes((1 << ASKED_BITS) - 1));
-        let limit =
-            summary.resources_at_start().memory_limit.filter(|limit| is_valid_memory(limit.0) && asked.0 > 0);
+        let resources = summary.resources_at_start();
+        let asked = resources.memory_size_asked().unwrap_or_default().min(Bytes((1 << ASKED_BITS) - 1));
+        let limit = resources.memory_limit.filter(|limit| is_valid_memory(limit.0) && asked.0 > 0);
         let limit = limit.map_or(0, |limit| limit_code(asked, limit));
         let mark = RefMark::of(&summary.key).map_or(0, |mark| u64::from(mark.0.get()));
         Self(asked.0 | limit << ASKED_BITS | mark << (ASKED_BITS + LIMIT_BITS))

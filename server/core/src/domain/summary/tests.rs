@@ -25,6 +25,31 @@ fn the_limit_at_the_end_is_in_force() {
 }
 
 #[test]
+fn a_changed_limit_proves_no_more_than_it_held() {
+    let of = |limit: u64, at_start: Option<u64>, oom_kill: u64| Summary {
+        resources: Resources { memory_limit: Some(Bytes(limit)), ..Resources::default() },
+        memory_limit_at_start: at_start.map(Bytes),
+        oom_kill: Some(oom_kill),
+        ..Summary::recorded(attempt().id, attempt().key)
+    };
+    let held = |summary: &Summary| summary.holding_limit().map(|limit| limit.0);
+    assert_eq!(held(&of(64, None, 0)), Some(64));
+    assert_eq!(
+        [held(&of(128, Some(64), 1)), held(&of(32, Some(64), 1))],
+        [Some(128), Some(32)],
+        "killed there"
+    );
+    assert_eq!(
+        [held(&of(128, Some(64), 0)), held(&of(32, Some(64), 0))],
+        [Some(64), Some(32)],
+        "starved at either"
+    );
+    assert_eq!(held(&of(64, Some(0), 0)), Some(64), "there was none at first");
+    let at_start = |summary: &Summary| summary.resources_at_start().memory_limit.map(|limit| limit.0);
+    assert_eq!([at_start(&of(128, Some(64), 0)), at_start(&of(128, Some(0), 0))], [Some(64), None]);
+}
+
+#[test]
 fn counters_read_after_the_end_win() {
     let mut progress = SampleAccumulator::default();
     let sample = Sample { elapsed: Millis(500), need: Bytes(10), oom_kill: Some(0), ..Sample::default() };

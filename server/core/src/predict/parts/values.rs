@@ -8,7 +8,7 @@ use crate::domain::{Key, job_of_part};
 const MAX_PARTS: usize = 40;
 /// Most parts that all keys of a package have together.
 const MAX_COLUMNS: usize = 48;
-/// Most values of one part that are told apart; further ones are as if the key did not have the part.
+/// Most values of one part that are distinguished; further ones are as if the key did not have the part.
 const MAX_VALUES: usize = 48;
 /// Most letters of a part in a description.
 const MAX_DESCRIBED: usize = 60;

@@ -1,4 +1,4 @@
-//! A preset of an unknown package: other packages show how much of it is needed, and nobody else lowers it.
+//! A preset of an unknown package: other packages show how much of it is needed, and nothing else lowers it.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What is said of times holds as often as it says, also while the whole fleet becomes slower.
+//! Predicted times hold as often as they promise, also while the whole fleet becomes slower.
 
 use super::super::*;
 use crate::domain::{Millis, Summary, test_history as history, test_summary};
