@@ -6,6 +6,7 @@ use std::time::Duration;
 use plimsoll_client::delivery::{self, Delivery, DeliveryReport};
 use plimsoll_measure::{
     meter::Meter,
+    rescue::RescueSettings,
     sampler::{Measured, Sampler},
 };
 use plimsoll_proto::{
@@ -17,7 +18,9 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::{
     job_summary::{self, Advice, AdviceRequest, BuildFacts, MeasurementEnd},
-    key, standard_error,
+    key,
+    rescue::Rescuer,
+    standard_error,
     wake_timer::WakeTimer,
 };
 
@@ -46,6 +49,8 @@ pub struct Settings {
     pub notes: Vec<String>,
     /// Requested resources, from the environment or the command line.
     pub asked: Resources,
+    /// What rescue may do for the build.
+    pub rescue: RescueSettings,
     /// Time between two samples once the build has run for some seconds.
     pub interval: Duration,
     /// The server and the spool for the samples.
@@ -65,6 +70,7 @@ pub(crate) struct Attempt<'a> {
     pub(crate) start: Instant,
     pub(crate) delivery: Delivery,
     pub(crate) sampler: Sampler,
+    rescue: Rescuer,
     timer: WakeTimer,
 }
 
@@ -98,6 +104,8 @@ pub(crate) struct ClosedAttempt {
     pub(crate) problem: Option<String>,
     /// Whether the server has acknowledged all samples.
     pub(crate) delivered: bool,
+    /// Whether rescue ended the build, because it hung at its memory limit.
+    pub(crate) ended_by_rescue: bool,
 }
 
 /// The first message about an attempt to the server. `session` is a ULID.
@@ -130,10 +138,32 @@ pub(crate) fn hello(settings: &Settings, session: String, meter: &Meter, started
 
 impl<'a> Attempt<'a> {
     /// Starts an attempt: its delivery, and its samples, which count from `start`.
-    pub(crate) fn begin(settings: &'a Settings, hello: Hello, sampler: Sampler, start: Instant) -> Self {
+    /// `top`: the build's first process, if the agent may signal it.
+    pub(crate) fn begin(
+        settings: &'a Settings,
+        hello: Hello,
+        sampler: Sampler,
+        start: Instant,
+        top: Option<i32>,
+    ) -> Self {
         let (id, resources) = (hello.attempt.clone(), hello.resources.unwrap_or_default());
         let delivery = Delivery::start(&settings.delivery, hello);
-        Self { settings, id, resources, start, delivery, sampler, timer: WakeTimer::new() }
+        let sampler = sampler.with_rescue(settings.rescue.clone());
+        let spool = &settings.delivery.spool_dir;
+        let mut attempt = Self {
+            settings,
+            id,
+            resources,
+            start,
+            delivery,
+            sampler,
+            rescue: Rescuer::new(top, spool),
+            timer: WakeTimer::new(),
+        };
+        if settings.rescue.pause {
+            attempt.rescue.prepare_pauses(&mut attempt.sampler, spool);
+        }
+        attempt
     }
 
     /// Waits until [`Self::tick`] has something to do. The future may be dropped and the method called again.
@@ -146,9 +176,15 @@ impl<'a> Attempt<'a> {
         if let Some(sample) = self.sampler.tick() {
             self.delivery.push(sample);
         }
+        self.rescue.act(&mut self.sampler);
         if let Some(notice) = self.sampler.take_notice() {
             write_line(&format!("plimsoll: {notice}"));
         }
+    }
+
+    /// Lets everything go on that rescue has paused, because the build is about to end or to be stopped.
+    pub(crate) fn release(&mut self, why: &'static str) {
+        self.rescue.release(&mut self.sampler, why);
     }
 
     /// Closes the attempt: takes the last sample, delivers all samples, writes the reports. `interruption`
@@ -158,9 +194,13 @@ impl<'a> Attempt<'a> {
         ended: BuildEnd,
         mut interruption: impl AsyncFnMut() -> String,
     ) -> ClosedAttempt {
-        let Self { settings, id, resources, mut delivery, sampler, .. } = self;
+        let Self { settings, id, resources, mut delivery, sampler, rescue: rescuer, .. } = self;
+        // what is still paused goes on
+        drop(rescuer);
         let BuildEnd { name, end, wall, interrupted, log_tail, wants_verdict, keeps_ticket } = ended;
-        let Measured { last, totals, phases, curve, offloaded_to, meter } = sampler.finish();
+        let Measured { last, totals, phases, curve, offloaded_to, largest_process, rescue, meter } =
+            sampler.finish();
+        let ended_by_rescue = rescue.as_ref().is_some_and(|rescue| rescue.ended_ms.is_some());
         let is_unnamed = key::is_unnamed(&settings.key);
         let unnamed = is_unnamed.then_some(PartlyMeasured::Unnamed.name());
         let offloaded_to = unnamed.or(offloaded_to).unwrap_or_default().to_owned();
@@ -182,6 +222,8 @@ impl<'a> Attempt<'a> {
             keeps_ticket,
             offloaded_to: offloaded_to.clone(),
             ended: end.is_seen(),
+            largest_process: largest_process.clone(),
+            rescue: rescue.clone(),
             ..Finish::default()
         };
         let failed = exit.is_some_and(|exit| exit.code != Some(0)) || totals.oom_kill.unwrap_or(0) > 0;
@@ -217,7 +259,7 @@ impl<'a> Attempt<'a> {
             notes: settings.notes.clone(),
         };
         publish(&facts, settings, interruption).await;
-        closed_attempt(facts)
+        ClosedAttempt { ended_by_rescue, ..closed_attempt(facts) }
     }
 }
 
@@ -240,7 +282,8 @@ fn closed_attempt(facts: BuildFacts) -> ClosedAttempt {
         }
     });
     let delivered = facts.delivery.delivered;
-    ClosedAttempt { attempt: facts.attempt, resources: facts.resources, verdict, problem, delivered }
+    let (attempt, resources) = (facts.attempt, facts.resources);
+    ClosedAttempt { attempt, resources, verdict, problem, delivered, ended_by_rescue: false }
 }
 
 /// Ends the attempt on the server, and requests advice in the remaining time. If the samples were not
@@ -318,6 +361,7 @@ mod tests {
             is_foreign: false,
             notes: Vec::new(),
             asked,
+            rescue: RescueSettings::default(),
             interval: Duration::from_secs(1),
             delivery: delivery::Settings {
                 server: None,

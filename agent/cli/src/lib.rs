@@ -26,6 +26,7 @@ pub mod job_summary;
 pub mod key;
 pub mod output;
 mod program;
+mod rescue;
 pub mod run;
 pub mod standard_error;
 mod terminal_width;

@@ -19,6 +19,7 @@ use tracing_subscriber::{
 
 use crate::{
     commands::Cli,
+    rescue::guardian,
     run::{unmeasured, witness},
     standard_error::StderrLog,
 };
@@ -30,6 +31,9 @@ const AGENT_CRATES: (&str, [&str; 2]) = ("plimsoll_agent", ["plimsoll_client", "
 pub fn main() -> ExitCode {
     if env::args_os().next().is_some_and(|name| name == witness::WITNESS_NAME) {
         return witness::serve();
+    }
+    if env::args_os().next().is_some_and(|name| name == guardian::GUARDIAN_NAME) {
+        return guardian::serve();
     }
     if let Some(code) = unmeasured::guard(env::args_os()) {
         return ExitCode::from(code);

@@ -9,6 +9,8 @@
 //! | `huge_pages` | counts huge pages of hugetlbfs, by a cgroup or by processes |
 //! | [`meter`] | chooses the best of these ways for one build |
 //! | [`offload`] | detects builds that have their work done elsewhere: by docker, bazel, distcc and others |
+//! | [`processes`] | looks at single processes: the largest one, compilers |
+//! | [`rescue`] | decides what to do for a build near its memory limit |
 //! | [`sampler`] | decides when to take readings, and converts them to samples |
 //! | [`clock`] | reads the time of day |
 //! | `fake_kernel` | a kernel of text files, for tests (feature `fixtures`) |
@@ -23,6 +25,8 @@ mod huge_pages;
 pub mod kernel;
 pub mod meter;
 pub mod offload;
+pub mod processes;
 pub mod proctree;
 pub mod reading;
+pub mod rescue;
 pub mod sampler;

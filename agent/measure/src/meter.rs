@@ -3,7 +3,7 @@
 
 mod shared;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use plimsoll_proto::{figures, measured::PartlyMeasured, v1::Source};
 
@@ -328,6 +328,15 @@ impl Meter {
             if let MeterSource::Tree(tree) = &self.source { Some(tree.proc().to_owned()) } else { None };
         let proc = of_tree.unwrap_or_else(|| self.kernel.path("/proc"));
         (proc, self.source.visible_pids(self.own_entry))
+    }
+
+    /// The cgroup that measures the build alone, and whether the agent made it. `None` if there is none, and if the agent's `/proc` does not
+    /// show the processes in it.
+    pub(crate) fn group_seen(&self) -> Option<(&Path, bool)> {
+        let is_alone = self.shared.as_ref().is_none_or(|shared| shared.notice().is_none());
+        let MeterSource::Group(reader, _cpu) = &self.source else { return None };
+        let sees = self.own_entry == OwnEntry::Same && is_alone;
+        sees.then(|| (reader.folder(), self.own_group.is_some()))
     }
 
     /// Whether a reading costs more if more processes run on the machine.

@@ -284,16 +284,27 @@ fn ticks(stat: &Stat) -> u64 {
     stat.utime.saturating_add(stat.stime).saturating_add(waited(stat))
 }
 
-/// A process that the agent started for itself; 0 if there is none.
-static LEFT_OUT: AtomicI32 = AtomicI32::new(0);
+/// A process that the agent starts for itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentProcess {
+    /// Shows which signals the process group gets.
+    Witness,
+    /// Continues what is paused if the agent dies.
+    Guardian,
+}
 
-/// Leaves out a process that the agent started for itself, which is no part of any build.
-pub fn leave_out(pid: i32) {
-    LEFT_OUT.store(pid, Ordering::Relaxed);
+/// The processes that the agent started for itself, in the order of [`AgentProcess`]; 0 if there is none.
+static LEFT_OUT: [AtomicI32; 2] = [AtomicI32::new(0), AtomicI32::new(0)];
+
+/// Leaves out a process that the agent started for itself, which is no part of any build; 0 for none.
+pub fn leave_out(process: AgentProcess, pid: i32) {
+    let [witness, guardian] = &LEFT_OUT;
+    let place = if process == AgentProcess::Witness { witness } else { guardian };
+    place.store(pid, Ordering::Relaxed);
 }
 
 fn is_left_out(pid: i32) -> bool {
-    LEFT_OUT.load(Ordering::Relaxed) == pid
+    LEFT_OUT.iter().any(|left_out| left_out.load(Ordering::Relaxed) == pid)
 }
 
 /// All processes below `tops`, without these themselves.

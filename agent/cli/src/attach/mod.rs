@@ -156,9 +156,12 @@ impl<'a> FollowedBuild<'a> {
         }
         let by_main = groups.is_none() || settings.until_exit || settings.target.is_process();
         let file = settings.exit_file.as_deref().map(ExitFile::at);
+        // a runner outlives its job
+        let may_signal = !settings.runner && site.shows_real_processes();
+        let top = main.as_ref().filter(|_main| may_signal).map(|main| main.pid);
         let watch = EndWatch::new(site, main.filter(|_main| by_main), groups, file);
         let sampler = Sampler::new(meter, Some(before), start, settings.attempt.interval);
-        Ok(Self { watch, attempt: Attempt::begin(&settings.attempt, hello, sampler, start) })
+        Ok(Self { watch, attempt: Attempt::begin(&settings.attempt, hello, sampler, start, top) })
     }
 
     /// Takes samples until the build has ended or the agent gets a signal to stop, then closes the attempt.

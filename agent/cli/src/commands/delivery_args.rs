@@ -8,7 +8,7 @@ use plimsoll_base::quantity;
 use plimsoll_client::delivery;
 use plimsoll_proto::{job::is_id_char, limits, v1::Resources};
 
-use super::{DEFAULT_SERVER, KeyArgs, TrustArgs};
+use super::{DEFAULT_SERVER, KeyArgs, TrustArgs, rescue_args::RescueArgs};
 use crate::{attempt, job_summary, key::CiJob};
 
 /// Options for the attempt: its id, its key, how it is measured, and where its samples are sent.
@@ -45,6 +45,8 @@ pub(super) struct DeliveryArgs {
     /// Time between two samples; the first seconds are sampled faster.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
     interval: Duration,
+    #[command(flatten)]
+    rescue: RescueArgs,
     #[command(flatten)]
     spool: SpoolArgs,
     /// Longest wait at the end for the server, and for the reader of the report; at most 1h.
@@ -93,6 +95,7 @@ impl DeliveryArgs {
             pool: self.pool.unwrap_or_default(),
             ticket: self.ticket.unwrap_or_default(),
             runner_tags: job.runner_tags.clone(),
+            rescue: self.rescue.settings(),
             interval: self.interval,
             patience: self.patience,
             report,

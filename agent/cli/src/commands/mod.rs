@@ -18,6 +18,7 @@ mod log;
 mod output;
 #[cfg(feature = "people")]
 mod people;
+mod rescue_args;
 mod retried;
 mod run;
 #[cfg(feature = "people")]

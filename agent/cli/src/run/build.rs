@@ -13,7 +13,7 @@ use super::{
     command::{self, ChildProcess},
     end_requests::EndRequests,
     protection::Protection,
-    signals::{ReceivedSignal, SignalReach, Signals, stop_this_process},
+    signals::{ReceivedSignal, SignalReach, Signals, WITHOUT_EFFECT, stop_this_process},
     unmeasured::{exit_code_of, run_instead},
 };
 use crate::{
@@ -95,7 +95,7 @@ impl CommandTry<'_> {
         protection.protect();
         let hello = attempt::hello(self.attempt, session.clone(), &meter, started_unix_ms);
         let sampler = Sampler::new(meter, before, start, self.attempt.interval);
-        let attempt = Attempt::begin(self.attempt, hello, sampler, start);
+        let attempt = Attempt::begin(self.attempt, hello, sampler, start, Some(pid.as_raw()));
         let running = ChildProcess::new(pid, ended);
         let place = (self.more_may_follow && !self.attempt.ticket.is_empty()).then_some(session);
         let secrets = self.secrets;
@@ -199,6 +199,9 @@ impl RunningBuild<'_> {
         let ReceivedSignal { signal, reach } = arrived;
         if reach == SignalReach::Own {
             return;
+        }
+        if !WITHOUT_EFFECT.contains(&signal) {
+            self.attempt.release("the job got a signal");
         }
         if !self.signals.is_ignored_by(self.child.pid(), signal) {
             self.requests.note(signal, Instant::now());

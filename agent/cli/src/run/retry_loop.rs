@@ -287,5 +287,5 @@ impl<'a> RetryLoop<'a> {
 
 /// Whether a signal ended the build, so that it did not fail by itself.
 fn ended_on_purpose(tried: &TryResult) -> bool {
-    tried.asked_to_end || is_end_by_request(tried.exit)
+    tried.asked_to_end || !tried.closed.ended_by_rescue && is_end_by_request(tried.exit)
 }

@@ -31,7 +31,7 @@ use super::{end_requests::STOPPING, witness::Witness};
 use crate::wake_timer::watch;
 
 /// Signals that do nothing by default (signal(7)), or continue a process.
-const WITHOUT_EFFECT: [AnySignal; 3] = [AnySignal::WINCH, AnySignal::URG, AnySignal::CONT];
+pub(super) const WITHOUT_EFFECT: [AnySignal; 3] = [AnySignal::WINCH, AnySignal::URG, AnySignal::CONT];
 
 /// Receives the signals that arrive at the agent.
 #[derive(Debug)]

@@ -54,6 +54,7 @@ fn agent_process() {
             is_foreign: false,
             notes: Vec::new(),
             asked: Resources::default(),
+            rescue: plimsoll_measure::rescue::RescueSettings::default(),
             interval: Duration::from_secs(1),
             delivery: delivery::Settings {
                 server: None,

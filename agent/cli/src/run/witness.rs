@@ -27,7 +27,7 @@ use nix::{
     },
     unistd::Pid,
 };
-use plimsoll_measure::proctree::leave_out;
+use plimsoll_measure::proctree::{AgentProcess, leave_out};
 use rustix::process::Signal as AnySignal;
 
 use super::end_requests::STOPPING;
@@ -81,7 +81,7 @@ impl Witness {
         files.add_dup2(other.as_raw_fd(), 0)?;
         let environment: [&CStr; 0] = [];
         let pid = posix_spawn(c"/proc/self/exe", &files, &attributes, &ARGUMENTS, &environment)?;
-        leave_out(pid.as_raw());
+        leave_out(AgentProcess::Witness, pid.as_raw());
         Ok(Self { socket, pid, unread: [0; SIGNALS], question: 0 })
     }
 
@@ -122,7 +122,7 @@ impl Drop for Witness {
         if waitpid(self.pid, Some(WaitPidFlag::WNOHANG)) == Ok(WaitStatus::StillAlive) {
             let _gone = kill(self.pid, Signal::SIGKILL).and_then(|()| waitpid(self.pid, None));
         }
-        leave_out(0);
+        leave_out(AgentProcess::Witness, 0);
     }
 }
 

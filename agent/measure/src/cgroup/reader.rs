@@ -3,7 +3,7 @@
 //! The files that are read ten times a second are separate from those that are read once for each sample. A reading needs the memory files;
 //! if another file is missing or cannot be read, only its number is absent.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{
     above::{AncestorLimits, LimitFiles},
@@ -33,6 +33,11 @@ impl CgroupReader {
         let Some(memory) = MemoryFiles::open(groups)? else { return Ok(None) };
         let counters = CounterFiles::open(groups, limits)?;
         Ok(Some(Self { memory, counters, folder: groups.memory.dir.clone(), buffer: Vec::new() }))
+    }
+
+    /// Folder of the group that is charged for memory.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Version of the interface of the memory files.

@@ -6,6 +6,7 @@
 //! | `row` | combines several readings into one sample |
 //! | `counters` | counts from the start of the attempt, and finds the kind of limit at which the kernel killed |
 //! | `starved` | distinguishes a starved build from one that only fills its memory limit |
+//! | `looks` | looks at single processes: the largest one, and what rescue may do |
 //! | `phases`, `curve` | the need in each phase that is reported, and over the whole build |
 //!
 //! Samples keep the rules of the wire: times strictly increase, counters begin with the attempt and never decrease. A failed reading leaves
@@ -13,22 +14,25 @@
 
 mod counters;
 mod curve;
+mod looks;
 mod pace;
 mod phases;
 mod row;
 mod starved;
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use plimsoll_proto::{
     figures,
-    v1::{OomOrigin, Phase, Sample, Totals},
+    v1::{LargestProcess, OomOrigin, Phase, Rescue, Sample, Totals},
 };
 use tokio::time::Instant;
 
+pub use self::looks::RescueActs;
 use self::{
     counters::AttemptCounters,
     curve::NeedCurve,
+    looks::{Near, ProcessLooks},
     pace::{DueReading, Pace},
     phases::Phases,
     row::SampleRow,
@@ -38,7 +42,10 @@ use crate::{
     clock::thread_cpu_time,
     meter::Meter,
     offload::{OffloadWatch, ServicePrograms, connections},
+    processes::{ProcessId, ProcessTable},
+    proctree,
     reading::{MemorySize, Reading},
+    rescue::RescueSettings,
 };
 
 /// How often the limits are read again.
@@ -60,9 +67,11 @@ pub struct Sampler {
     phases: Phases,
     curve: NeedCurve,
     offload: OffloadWatch,
+    looks: ProcessLooks,
     last_ms: u64,
     /// The last need that was read, bytes.
     need: u64,
+    is_starved: bool,
     kill_notice: OneTimeNotice,
     starved_notice: OneTimeNotice,
     unmeasured_notice: OneTimeNotice,
@@ -82,6 +91,10 @@ pub struct Measured {
     /// The service that did the build's work elsewhere, if one did, else the name of what kept the numbers from being exact. The server
     /// learns nothing from the need of such an attempt.
     pub offloaded_to: Option<&'static str>,
+    /// The process that used most memory, if one could be seen.
+    pub largest_process: Option<LargestProcess>,
+    /// What rescue did, if it did anything.
+    pub rescue: Option<Rescue>,
     /// The meter, which the caller must close.
     pub meter: Meter,
 }
@@ -104,12 +117,20 @@ impl Sampler {
             phases: Phases::default(),
             curve: NeedCurve::new(),
             offload: OffloadWatch::here(),
+            looks: ProcessLooks::new(RescueSettings::default()),
             last_ms: 0,
             need: 0,
+            is_starved: false,
             kill_notice: OneTimeNotice::default(),
             starved_notice: OneTimeNotice::default(),
             unmeasured_notice: OneTimeNotice::default(),
         }
+    }
+
+    /// Lets rescue do what `settings` allow.
+    #[must_use]
+    pub fn with_rescue(self, settings: RescueSettings) -> Self {
+        Self { looks: ProcessLooks::new(settings), ..self }
     }
 
     /// The time at which [`Self::tick`] must be called next.
@@ -126,6 +147,7 @@ impl Sampler {
         let sample = match due {
             DueReading::Row => {
                 let sample = self.close_row(now);
+                self.look_at_processes(now, Some(self.is_starved));
                 if sample.is_some() && self.offload.is_due(now) {
                     self.look_for_services(now);
                 }
@@ -134,6 +156,7 @@ impl Sampler {
             DueReading::Size => {
                 if let Some(size) = self.meter.read_size() {
                     self.add_size(now, size);
+                    self.look_at_processes(now, None);
                 }
                 None
             }
@@ -142,6 +165,45 @@ impl Sampler {
             self.pace.pause_after(self.start.elapsed(), thread_cpu_time().saturating_sub(before));
         }
         sample
+    }
+
+    fn look_at_processes(&mut self, now: Duration, is_starved: Option<bool>) {
+        let near = Near { now, need: self.need, limit: self.meter.limits().killing };
+        self.looks.look(&self.meter, near, is_starved);
+    }
+
+    /// What rescue wants to be done with the build's processes since the last call.
+    pub fn take_rescue_acts(&mut self) -> RescueActs {
+        self.looks.take_acts()
+    }
+
+    /// The running processes of the build: those of its own group, else process `top` and its descendants.
+    pub fn build_processes(&self, top: i32) -> Vec<ProcessId> {
+        let (proc, mut pids) = self.meter.processes();
+        if !self.meter.has_own_group() {
+            pids = proctree::below(&proc, top).into_iter().chain([top]).collect();
+        }
+        ProcessTable::read(proc, &pids).list.iter().map(|process| process.id).collect()
+    }
+
+    /// The cgroup of the build, and whether the agent made it; `None` if no cgroup measures the build alone, or its processes are not visible.
+    pub fn build_group(&self) -> Option<(&Path, bool)> {
+        self.meter.group_seen()
+    }
+
+    /// Forgets a process that could not be paused. Returns what was paused with it, to be continued.
+    pub fn not_paused(&mut self, id: ProcessId) -> Vec<ProcessId> {
+        self.looks.not_paused(id)
+    }
+
+    /// Pauses nothing, and only reports when something would have been paused.
+    pub fn watch_only(&mut self) {
+        self.looks.watch_only();
+    }
+
+    /// Lets everything go on that rescue has paused, and pauses nothing any more; `why`: in words for a log. Returns what to continue.
+    pub fn give_up_rescue(&mut self, why: &'static str) -> Vec<ProcessId> {
+        self.looks.give_up(why)
     }
 
     fn look_for_services(&mut self, now: Duration) {
@@ -182,7 +244,7 @@ impl Sampler {
     /// A line for the job's log that people should see at once; each kind of line is returned once.
     pub fn take_notice(&mut self) -> Option<String> {
         let notice = self.kill_notice.take_line().or_else(|| self.starved_notice.take_line());
-        notice.or_else(|| self.unmeasured_notice.take_line())
+        notice.or_else(|| self.unmeasured_notice.take_line()).or_else(|| self.looks.take_notice())
     }
 
     /// Takes the last reading, after the end of the command.
@@ -194,9 +256,12 @@ impl Sampler {
         let limit = self.meter.limits().memory;
         let changed = (limit != self.limit_at_start).then(|| limit.unwrap_or(0));
         let totals = self.counters.totals(self.starvation.starved_ms());
+        let (largest_process, compilers_peak, rescue) = self.looks.finish();
         Measured {
             last,
-            totals: Totals { memory_limit_bytes: changed, ..totals },
+            totals: Totals { memory_limit_bytes: changed, compilers_peak, ..totals },
+            largest_process,
+            rescue,
             phases: self.phases.finish(now, self.counters.cpu_usec()),
             curve: self.curve.finish(),
             offloaded_to: self
@@ -237,7 +302,9 @@ impl Sampler {
             }
             self.kill_notice.put_notice(|| killed_notice(&self.counters, limit));
         }
-        if let Some(evidence) = self.starvation.add(now, &reading, self.meter.limits().memory) {
+        let starved = self.starvation.add(now, &reading, self.meter.limits().memory);
+        self.is_starved = self.starvation.is_confirmed();
+        if let Some(evidence) = starved {
             self.starved_notice.put_notice(|| starving_notice(&evidence));
         }
         if let Some((_what, text)) = self.meter.unmeasured() {

@@ -76,6 +76,11 @@ impl Starvation {
         self.is_known.then(|| u64::try_from(self.starved.as_millis()).unwrap_or(u64::MAX))
     }
 
+    /// Whether the build looked starved in the last two periods.
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.confirmed
+    }
+
     /// Adds the counters at `now`, under the memory limit `limit`. Returns evidence if the build is starved, which takes two periods in a row in which it looks starved.
     pub(super) fn add(
         &mut self,

@@ -1,0 +1,127 @@
+//! A second process of the agent that continues what is paused if the agent dies.
+//!
+//! It is this program again, in a session of its own and with all signals blocked, so that what ends the job's process group does not end
+//! it. Before each change the agent sends it the list of all processes that will be paused, and waits for its answer; so the list always
+//! holds whatever is stopped. When the agent is gone, however it ended, the kernel closes the connection, and the guardian continues all
+//! that are on the list, and ends.
+//!
+//! A list is its length and, for each process, its id and its start time in clock ticks: numbers of 8 bytes, little endian.
+
+use std::{
+    ffi::CStr,
+    io::{self, Read as _, Write as _},
+    os::{
+        fd::{AsFd as _, AsRawFd as _},
+        unix::net::UnixStream,
+    },
+    process::ExitCode,
+    time::Duration,
+};
+
+use nix::{
+    fcntl::OFlag,
+    libc::POSIX_SPAWN_SETSID,
+    spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn},
+    sys::{signal::SigSet, stat::Mode},
+};
+use plimsoll_measure::{
+    processes::{MAX_PROCESSES, ProcessId},
+    proctree::{AgentProcess, leave_out},
+};
+use rustix::process::Signal;
+
+use super::handle::send;
+
+/// The name under which this program is a guardian.
+pub(crate) const GUARDIAN_NAME: &str = "rescue-guardian";
+/// How long the agent waits for an answer, which takes microseconds.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 30 } else { 1 });
+
+#[cfg(not(test))]
+const ARGUMENTS: [&CStr; 1] = [c"rescue-guardian"];
+#[cfg(test)]
+const ARGUMENTS: [&CStr; 4] = [c"agent", c"--exact", c"rescue::tests::guardian_process", c"--ignored"];
+
+/// The guardian of this process.
+#[derive(Debug)]
+pub(super) struct Guardian {
+    socket: UnixStream,
+}
+
+impl Guardian {
+    /// Starts the guardian.
+    pub(super) fn start() -> io::Result<Self> {
+        let (socket, other) = UnixStream::pair()?;
+        socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+        let mut attributes = PosixSpawnAttr::init()?;
+        // nix has no name for the second flag, which glibc 2.26 and musl 1.1.17 support
+        let flags = PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK
+            | PosixSpawnFlags::from_bits_retain(POSIX_SPAWN_SETSID.into());
+        attributes.set_flags(flags)?;
+        attributes.set_sigmask(&SigSet::all())?;
+        let mut files = PosixSpawnFileActions::init()?;
+        // the reader of the job's log must not wait for it
+        for output in [1, 2] {
+            files.add_open(output, c"/dev/null", OFlag::O_WRONLY, Mode::empty())?;
+        }
+        files.add_dup2(other.as_raw_fd(), 0)?;
+        let environment: [&CStr; 0] = [];
+        let pid = posix_spawn(c"/proc/self/exe", &files, &attributes, &ARGUMENTS, &environment)?;
+        leave_out(AgentProcess::Guardian, pid.as_raw());
+        Ok(Self { socket })
+    }
+
+    /// Tells it which processes are paused, or will be.
+    /// Errors: the guardian has ended, or does not answer.
+    pub(super) fn keep(&mut self, paused: &[ProcessId]) -> io::Result<()> {
+        let numbers = paused.iter().flat_map(|id| [u64::from(id.pid.unsigned_abs()), id.started]);
+        let message = [paused.len() as u64].into_iter().chain(numbers);
+        self.socket.write_all(&message.flat_map(u64::to_le_bytes).collect::<Vec<u8>>())?;
+        self.socket.read_exact(&mut [0])
+    }
+}
+
+impl Drop for Guardian {
+    fn drop(&mut self) {
+        leave_out(AgentProcess::Guardian, 0);
+    }
+}
+
+/// The life of a guardian; standard input is the agent.
+pub(crate) fn serve() -> ExitCode {
+    let mut paused = Vec::new();
+    let ended = follow_agent(&mut paused);
+    for id in paused {
+        // it may have ended, or others may have continued it
+        let _gone = send(id, Signal::CONT);
+    }
+    if ended.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Takes lists until the agent is gone.
+fn follow_agent(paused: &mut Vec<ProcessId>) -> io::Result<()> {
+    let mut agent = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    while let Some(length) = read_number(&mut agent)? {
+        let mut list = Vec::new();
+        for _process in 0..length.min(MAX_PROCESSES as u64) {
+            let (Some(pid), Some(started)) = (read_number(&mut agent)?, read_number(&mut agent)?) else {
+                return Ok(());
+            };
+            list.extend(i32::try_from(pid).ok().map(|pid| ProcessId { started, pid }));
+        }
+        *paused = list;
+        agent.write_all(&[1])?;
+    }
+    Ok(())
+}
+
+/// The next number; `None` if the agent is gone.
+fn read_number(agent: &mut UnixStream) -> io::Result<Option<u64>> {
+    let mut bytes = [0; 8];
+    match agent.read_exact(&mut bytes) {
+        Ok(()) => Ok(Some(u64::from_le_bytes(bytes))),
+        Err(end) if end.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,95 @@
+//! A file in the spool directory with the processes that are paused now: `paused-PID-STARTED`, with the agent's id and its start time. An
+//! agent that starts continues what is on the lists of agents that are gone: in a pod, a container that is killed takes its guardian along.
+//!
+//! Each line of a list is the id of a process and its start time in clock ticks. The list is replaced as a whole before a process is stopped.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use plimsoll_measure::{
+    kernel,
+    processes::{ProcessId, ProcessTable},
+};
+use rustix::process::Signal;
+
+use super::handle::send;
+
+/// Start of the name of a list.
+const PREFIX: &str = "paused-";
+/// Most bytes of a list that are read.
+const MAX_BYTES: u64 = 128 * 1024;
+/// Most lists that are read at once.
+const MAX_LISTS: usize = 1000;
+
+/// The list of this agent.
+#[derive(Debug)]
+pub(super) struct PausedList {
+    path: PathBuf,
+}
+
+impl PausedList {
+    /// The list of this agent in the folder `spool`; `None` if the agent cannot see itself.
+    pub(super) fn of_this_process(spool: &Path) -> Option<Self> {
+        let own = seen(std::process::id().cast_signed())?;
+        Some(Self { path: spool.join(format!("{PREFIX}{}-{}", own.pid, own.started)) })
+    }
+
+    /// Writes an empty list and removes it.
+    /// Errors: the folder cannot be written.
+    pub(super) fn probe(&self) -> io::Result<()> {
+        fs::create_dir_all(self.path.parent().unwrap_or(Path::new(".")))?;
+        fs::write(&self.path, "")?;
+        fs::remove_file(&self.path)
+    }
+
+    /// Replaces the list; an empty one has no file.
+    /// Errors: the file cannot be written.
+    pub(super) fn replace(&self, paused: &[ProcessId]) -> io::Result<()> {
+        if paused.is_empty() {
+            return match fs::remove_file(&self.path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _removed => Ok(()),
+            };
+        }
+        let lines: String = paused.iter().map(|id| format!("{} {}\n", id.pid, id.started)).collect();
+        let draft = self.path.with_extension("draft");
+        fs::write(&draft, lines)?;
+        fs::rename(&draft, &self.path)
+    }
+}
+
+/// Continues what agents have paused that are gone, by their lists in the folder `spool`. Returns the number of processes.
+pub(super) fn continue_left_behind(spool: &Path) -> usize {
+    let lists = fs::read_dir(spool).into_iter().flatten().flatten();
+    let name = |entry: &fs::DirEntry| entry.file_name().to_str().and_then(owner);
+    let lists = lists.filter_map(|entry| Some((name(&entry)?, entry.path()))).take(MAX_LISTS);
+    let left_behind = lists.filter(|(agent, _)| seen(agent.pid) != Some(*agent));
+    left_behind.map(|(_, path)| continue_all(&path)).sum()
+}
+
+/// The agent that a list is of, by the name of its file.
+fn owner(name: &str) -> Option<ProcessId> {
+    let (pid, started) = name.strip_prefix(PREFIX)?.split_once('-')?;
+    Some(ProcessId { started: started.parse().ok()?, pid: pid.parse().ok()? })
+}
+
+fn continue_all(path: &Path) -> usize {
+    let bytes = kernel::read_regular(path, MAX_BYTES).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let parse = |line: &str| {
+        let (pid, started) = line.split_once(' ')?;
+        Some(ProcessId { started: started.parse().ok()?, pid: pid.parse().ok()? })
+    };
+    let continued = text.lines().filter_map(parse).filter(|id| send(*id, Signal::CONT).is_ok()).count();
+    if let Err(error) = fs::remove_file(path) {
+        tracing::debug!(%error, "a list of paused processes stays");
+    }
+    continued
+}
+
+/// The process that has this id now.
+fn seen(pid: i32) -> Option<ProcessId> {
+    ProcessTable::read("/proc".into(), &[pid]).list.first().map(|process| process.id)
+}

@@ -1,0 +1,106 @@
+//! Real processes that are stopped and go on, whatever ends.
+
+use std::{
+    os::unix::process::CommandExt as _,
+    process::{Child, Command},
+};
+
+use plimsoll_measure::processes::ProcessTable;
+
+use super::*;
+
+/// The guardian, as a process of its own.
+#[test]
+#[ignore = "it is started by the guardian's tests, with a socket as its input"]
+fn guardian_process() {
+    guardian::serve();
+}
+
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn start() -> Self {
+        Self(Command::new("sleep").arg("1000").process_group(0).spawn().unwrap())
+    }
+
+    fn id(&self) -> ProcessId {
+        self.view().id
+    }
+
+    fn view(&self) -> plimsoll_measure::processes::ProcessView {
+        ProcessTable::read("/proc".into(), &[self.0.id().cast_signed()]).list[0].clone()
+    }
+
+    /// Waits until it is stopped, or runs.
+    fn becomes_stopped(&self, stopped: bool) {
+        while self.view().is_stopped() != stopped {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_guardian_continues_what_its_agent_left() {
+    let (kept, released) = (Sleeper::start(), Sleeper::start());
+    let mut guardian = Guardian::start().unwrap();
+    guardian.keep(&[kept.id(), released.id()]).unwrap();
+    for sleeper in [&kept, &released] {
+        send(sleeper.id(), Signal::STOP).unwrap();
+        sleeper.becomes_stopped(true);
+    }
+    guardian.keep(&[kept.id(), ProcessId { pid: 1, started: 99 }]).unwrap();
+    // the socket closes, as it does when the agent is killed
+    drop(guardian);
+    kept.becomes_stopped(false);
+    assert!(released.view().is_stopped(), "it was stopped by another");
+    send(released.id(), Signal::CONT).unwrap();
+}
+
+#[test]
+fn lists_of_agents_that_are_gone_are_worked_off() {
+    let (sleeper, spool) = (Sleeper::start(), tempfile::tempdir().unwrap());
+    let own = PausedList::of_this_process(spool.path()).unwrap();
+    own.probe().unwrap();
+    own.replace(&[sleeper.id()]).unwrap();
+    send(sleeper.id(), Signal::STOP).unwrap();
+    sleeper.becomes_stopped(true);
+    assert_eq!(paused_list::continue_left_behind(spool.path()), 0, "this agent lives");
+    let left = std::fs::read_dir(spool.path()).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(spool.path().join("paused-1-junk"), "x").unwrap();
+    std::fs::rename(&left, spool.path().join("paused-1-99")).unwrap();
+    assert_eq!(paused_list::continue_left_behind(spool.path()), 1);
+    sleeper.becomes_stopped(false);
+    assert_eq!(std::fs::read_dir(spool.path()).unwrap().count(), 1, "what is no list stays");
+}
+
+#[test]
+fn damaged_lists_stop_nothing() {
+    let spool = tempfile::tempdir().unwrap();
+    for (name, text) in
+        [("paused-1-1", "x y\n\n7\n-1 0\n99999999999999 1\n0 0\n"), ("paused-2-2", "\u{0}\u{1}")]
+    {
+        std::fs::write(spool.path().join(name), text).unwrap();
+    }
+    assert_eq!(paused_list::continue_left_behind(spool.path()), 0);
+    assert_eq!(paused_list::continue_left_behind(&spool.path().join("absent")), 0);
+}
+
+#[test]
+fn a_second_agent_may_not_pause() {
+    let above = tempfile::tempdir().unwrap();
+    let own = ["a", "b"].map(|name| above.path().join(name));
+    own.iter().for_each(|dir| std::fs::create_dir(dir).unwrap());
+    let wrappers = own.each_ref().map(|dir| BuildLock::take(dir, true).unwrap());
+    assert!(BuildLock::take(&own[0], true).unwrap_err().contains("another agent"));
+    assert!(BuildLock::take(above.path(), false).is_err(), "one that follows them all");
+    drop(wrappers);
+    let _follower = BuildLock::take(above.path(), false).unwrap();
+    assert!(BuildLock::take(&own[0], true).is_err());
+}

@@ -1,0 +1,147 @@
+//! Looks at single processes of a build: which one is largest, how many compilers run.
+//!
+//! A look reads `stat` of each process, and `statm` where the memory matters. That costs some 20 µs for each process, so a look is followed
+//! by a pause in proportion. [`programs`] knows the programs, [`largest`] keeps the largest process, [`stoppable`] looks closer at one that
+//! may be paused.
+
+pub(crate) mod largest;
+pub mod programs;
+pub(crate) mod stoppable;
+
+use std::{
+    collections::{HashMap, HashSet},
+    path::{Path, PathBuf},
+};
+
+use procfs::{FromRead as _, process::Stat};
+
+use crate::kernel;
+
+/// Most processes that one look reads. A build with more is seen in part, and nothing in it is paused.
+pub const MAX_PROCESSES: usize = 2048;
+/// More bytes than `/proc/PID/stat` has.
+const STAT_BYTES: usize = 2048;
+
+/// Identifies a process, also after its id was used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessId {
+    /// When it started, in clock ticks since the machine booted: the oldest comes first.
+    pub started: u64,
+    /// Its id in the `/proc` that shows the build.
+    pub pid: i32,
+}
+
+/// One process of a build.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessView {
+    /// The process.
+    pub id: ProcessId,
+    /// Its parent, and its process group.
+    pub parent: i32,
+    /// Its process group.
+    pub group: i32,
+    /// Its name in the kernel, at most 15 bytes.
+    pub name: String,
+    /// Its state, as `stat` spells it: `R`, `S`, `D`, `T` stopped, `t` traced, `Z`, `X`.
+    pub state: char,
+    /// CPU time, clock ticks.
+    pub cpu_ticks: u64,
+    /// The part of `cpu_ticks` outside the kernel.
+    pub user_ticks: u64,
+    /// Resident memory, bytes, pages of files included.
+    pub resident: u64,
+    /// Whether another process of the build has it as its parent.
+    pub has_children: bool,
+}
+
+impl ProcessView {
+    /// Whether it has ended, and only waits for its parent.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.state, 'Z' | 'X' | 'x')
+    }
+
+    /// Whether it is stopped, by a signal or by a tracer.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.state, 'T' | 't')
+    }
+}
+
+/// The processes of a build at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct ProcessTable {
+    /// The folder that shows them.
+    pub proc: PathBuf,
+    /// All running processes, in no order.
+    pub list: Vec<ProcessView>,
+    /// Whether the build has more than [`MAX_PROCESSES`].
+    pub is_partial: bool,
+}
+
+impl ProcessTable {
+    /// Reads the processes `pids` from the folder `proc`. Those that have ended, or that are not visible, are left out.
+    pub fn read(proc: PathBuf, pids: &[i32]) -> Self {
+        let (mut buffer, page) = ([0; STAT_BYTES], procfs::page_size());
+        let visible = pids.iter().filter(|pid| **pid > 0);
+        let stats = visible.take(MAX_PROCESSES).filter_map(|pid| {
+            Stat::from_read(kernel::read_start(&proc.join(pid.to_string()).join("stat"), &mut buffer).ok()?)
+                .ok()
+        });
+        let list = stats.map(|stat| view(stat, page)).filter(|process| !process.has_ended()).collect();
+        Self::of(proc, list, pids.len() > MAX_PROCESSES)
+    }
+
+    /// A table of these processes; finds out which have children.
+    pub fn of(proc: PathBuf, mut list: Vec<ProcessView>, is_partial: bool) -> Self {
+        let parents: HashSet<i32> = list.iter().map(|process| process.parent).collect();
+        for process in &mut list {
+            process.has_children = parents.contains(&process.id.pid);
+        }
+        Self { proc, list, is_partial }
+    }
+
+    /// The processes by their id.
+    pub fn by_pid(&self) -> HashMap<i32, &ProcessView> {
+        self.list.iter().map(|process| (process.id.pid, process)).collect()
+    }
+
+    /// Number of compilers and linkers without a process below them; those of one driver count once.
+    pub fn compilers(&self) -> u32 {
+        let by_pid = self.by_pid();
+        let leaves =
+            self.list.iter().filter(|process| !process.has_children && programs::is_compiler(process));
+        let units: HashSet<i32> = leaves.map(|leaf| unit_of(leaf, &by_pid)).collect();
+        u32::try_from(units.len()).unwrap_or(u32::MAX)
+    }
+}
+
+/// The id of the driver that started a compiler, with all that belongs to it; its own id if it has none.
+pub(crate) fn unit_of(leaf: &ProcessView, by_pid: &HashMap<i32, &ProcessView>) -> i32 {
+    let parent = by_pid.get(&leaf.parent).filter(|parent| programs::is_driver(&parent.name));
+    parent.map_or(leaf.id.pid, |driver| driver.id.pid)
+}
+
+/// Anonymous memory of a process, bytes; `None` if it has ended.
+pub(crate) fn anonymous(proc: &Path, pid: i32) -> Option<u64> {
+    let mut buffer = [0; 128];
+    let text = kernel::read_start(&proc.join(pid.to_string()).join("statm"), &mut buffer).ok()?;
+    let mut fields = std::str::from_utf8(text).ok()?.split(' ').skip(1).map(|field| field.parse::<u64>());
+    let (resident, shared) = (fields.next()?.ok()?, fields.next()?.ok()?);
+    Some(resident.saturating_sub(shared).saturating_mul(procfs::page_size()))
+}
+
+fn view(stat: Stat, page: u64) -> ProcessView {
+    ProcessView {
+        id: ProcessId { started: stat.starttime, pid: stat.pid },
+        parent: stat.ppid,
+        group: stat.pgrp,
+        state: stat.state,
+        cpu_ticks: stat.utime.saturating_add(stat.stime),
+        user_ticks: stat.utime,
+        resident: stat.rss.saturating_mul(page),
+        name: stat.comm,
+        has_children: false,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

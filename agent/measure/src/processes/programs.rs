@@ -1,0 +1,137 @@
+//! The programs that a build runs most: which are compilers and linkers, and which file they work on.
+
+use super::ProcessView;
+
+/// Programs that compile or link, and hold most of a build's memory. The kernel keeps 15 bytes of a name.
+const COMPILERS: [&str; 32] = [
+    "cc1",
+    "cc1plus",
+    "cc1obj",
+    "cc1objplus",
+    "f951",
+    "gnat1",
+    "d21",
+    "go1",
+    "lto1",
+    "as",
+    "ld",
+    "ld.bfd",
+    "ld.gold",
+    "ld.lld",
+    "lld",
+    "mold",
+    "ld.mold",
+    "gold",
+    "clang",
+    "clang++",
+    "clang-cpp",
+    "flang",
+    "flang-new",
+    "rustc",
+    "cicc",
+    "ptxas",
+    "icpx",
+    "icx",
+    "ifx",
+    "nvc",
+    "nvc++",
+    "nvfortran",
+];
+/// Programs that start compilers and wait for them.
+const DRIVERS: [&str; 16] = [
+    "gcc",
+    "g++",
+    "cc",
+    "c++",
+    "gfortran",
+    "gnatmake",
+    "gdc",
+    "gccgo",
+    "clang",
+    "clang++",
+    "flang",
+    "rustc",
+    "nvcc",
+    "collect2",
+    "lto-wrapper",
+    "xgcc",
+];
+/// Ends of the names of files that compilers and interpreters take.
+const SOURCES: [&str; 31] = [
+    "c", "cc", "cpp", "cxx", "c++", "C", "i", "ii", "m", "mm", "s", "S", "f", "f90", "f95", "f03", "f08",
+    "F", "F90", "for", "rs", "go", "cu", "hs", "ml", "swift", "java", "kt", "py", "js", "jar",
+];
+/// Options of compilers whose next argument is another file than the source.
+const WITH_OTHER_FILE: [&str; 14] = [
+    "-include",
+    "-imacros",
+    "-isystem",
+    "-iquote",
+    "-idirafter",
+    "-I",
+    "-D",
+    "-U",
+    "-o",
+    "-MF",
+    "-MT",
+    "-MQ",
+    "-dumpbase",
+    "-dumpdir",
+];
+/// Most bytes of the name of a file.
+const MAX_FILE_BYTES: usize = 256;
+
+/// Whether a process is a compiler or a linker, by its name.
+pub fn is_compiler(process: &ProcessView) -> bool {
+    is_compiler_name(&process.name)
+}
+
+/// Whether this is the name of a compiler or a linker, with a version or the prefix of a target or not: `clang-17`,
+/// `x86_64-linux-gnu-ld.bfd`.
+pub fn is_compiler_name(name: &str) -> bool {
+    names(name).any(|name| COMPILERS.contains(&name))
+}
+
+/// Whether this is the name of a program that starts compilers and waits for them.
+pub(crate) fn is_driver(name: &str) -> bool {
+    names(name).any(|name| DRIVERS.contains(&name))
+}
+
+/// A name, the name without its version, and without the prefix of a target.
+fn names(name: &str) -> impl Iterator<Item = &str> {
+    let is_version =
+        |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let plain =
+        name.rsplit_once('-').filter(|(_, version)| is_version(version)).map_or(name, |(name, _)| name);
+    [name, plain].into_iter().chain(plain.rsplit_once('-').map(|(_target, name)| name))
+}
+
+/// The file that a program works on, by its command line: the source of a compiler or an interpreter, the crate of rustc, the output of a
+/// linker. Only a name without folders, and only of a file of a known kind, because a command line may hold secrets.
+pub(crate) fn work_file(program: &str, arguments: &[&str]) -> Option<String> {
+    let next_of = |option: &str| {
+        let at = arguments.iter().position(|argument| *argument == option)?;
+        arguments.get(at + 1).copied()
+    };
+    let found = if names(program).any(|name| name == "rustc") {
+        next_of("--crate-name")
+    } else if names(program)
+        .any(|name| ["ld", "ld.bfd", "ld.gold", "gold", "ld.lld", "lld", "mold", "collect2"].contains(&name))
+    {
+        next_of("-o")
+    } else {
+        source(arguments)
+    };
+    let file = found?.rsplit('/').next()?;
+    let is_name = !file.is_empty() && file.len() <= MAX_FILE_BYTES && !file.chars().any(char::is_control);
+    is_name.then(|| file.to_owned())
+}
+
+fn source<'a>(arguments: &[&'a str]) -> Option<&'a str> {
+    let mut before = "";
+    arguments.iter().copied().skip(1).find(|argument| {
+        let is_other = WITH_OTHER_FILE.contains(&std::mem::replace(&mut before, argument));
+        let kind = argument.rsplit('/').next().and_then(|name| name.rsplit_once('.'));
+        !is_other && !argument.starts_with('-') && kind.is_some_and(|(_, kind)| SOURCES.contains(&kind))
+    })
+}

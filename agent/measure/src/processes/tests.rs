@@ -1,0 +1,93 @@
+use std::time::Duration;
+
+use super::{largest::LargestSoFar, programs::work_file, *};
+use crate::fake_kernel::FakeKernel;
+
+/// A sleeping process, which started at the tick of its id.
+pub(crate) fn process(pid: i32, parent: i32, name: &str, mib: u64) -> ProcessView {
+    ProcessView {
+        id: ProcessId { started: pid.unsigned_abs().into(), pid },
+        parent,
+        group: 1,
+        name: name.to_owned(),
+        state: 'S',
+        cpu_ticks: 0,
+        user_ticks: 0,
+        resident: mib << 20,
+        has_children: false,
+    }
+}
+
+fn write(fake: &FakeKernel, pid: i32, name: &str, mib: u64, line: &str) {
+    let zeros = "0 ".repeat(30);
+    let stat =
+        format!("{pid} ({name}) R 1 1 1 0 -1 0 0 0 0 0 5 3 0 0 20 0 1 0 {pid} 0 {} {zeros}\n", mib << 8);
+    fake.write(&format!("/proc/{pid}/stat"), &stat);
+    fake.write(&format!("/proc/{pid}/statm"), &format!("99999 {} 256 1 0 1 0\n", (mib << 8) + 256));
+    fake.write(&format!("/proc/{pid}/cmdline"), &line.replace(' ', "\0"));
+}
+
+fn look(fake: &FakeKernel, pids: &[i32]) -> ProcessTable {
+    ProcessTable::read(fake.kernel().path("/proc"), pids)
+}
+
+#[test]
+fn the_largest_process_is_named_with_its_file() {
+    let fake = FakeKernel::new();
+    let mut largest = LargestSoFar::default();
+    write(&fake, 7, "cc1plus", 300, "/usr/lib/cc1plus -quiet -I inc -include all.cc src/big.cc -o /tmp/x.s");
+    write(&fake, 8, "make", 30, "make -j8 TOKEN=secret.c");
+    largest.add(Duration::from_secs(1), &look(&fake, &[7, 8, 9]), false);
+    // it grows where its command line may no longer be read
+    write(&fake, 7, "cc1plus", 3000, "");
+    largest.add(Duration::from_secs(5), &look(&fake, &[7, 8]), true);
+    write(&fake, 7, "cc1plus", 200, "");
+    largest.add(Duration::from_secs(6), &look(&fake, &[7]), false);
+    let (found, compilers) = largest.finish();
+    let found = found.unwrap();
+    assert_eq!((found.program.as_str(), found.file.as_str()), ("cc1plus", "big.cc"));
+    assert_eq!((found.memory_bytes, found.elapsed_ms, compilers), (3000 << 20, 5000, Some(1)));
+}
+
+#[test]
+fn hidden_processes_are_no_processes() {
+    let mut largest = LargestSoFar::default();
+    largest.add(Duration::ZERO, &look(&FakeKernel::new(), &[0, 7, -3]), false);
+    assert_eq!(largest.finish(), (None, None));
+}
+
+#[test]
+fn odd_names_are_read_and_cleaned() {
+    let fake = FakeKernel::new();
+    write(&fake, 7, "a) b\n(c", 20, "x a.c");
+    let mut largest = LargestSoFar::default();
+    largest.add(Duration::ZERO, &look(&fake, &[7]), false);
+    assert_eq!(largest.finish().0.unwrap().program, "a) b(c");
+}
+
+#[test]
+fn only_names_of_known_files_are_taken() {
+    let file = |line: &str| work_file(line.split(' ').next().unwrap(), &line.split(' ').collect::<Vec<_>>());
+    assert_eq!(file("rustc --crate-name serde src/lib.rs").as_deref(), Some("serde"));
+    assert_eq!(file("ld.lld -m elf a.o -o out/app").as_deref(), Some("app"));
+    assert_eq!(file("x86_64-linux-gnu-ld.bfd -o app").as_deref(), Some("app"));
+    assert_eq!(file("clang-17 -cc1 -main-file-name a.cpp -o x.o a/b.cpp").as_deref(), Some("a.cpp"));
+    assert_eq!(file("python3 -m pytest"), None);
+    assert_eq!(file("curl --password=x.c https://host"), None);
+    assert_eq!(file(&format!("cc1 {}.c", "x".repeat(10_000))), None);
+    assert_eq!(work_file("cc1", &["cc1", "a\nb.c"]), None);
+    assert_eq!(work_file("ld", &["ld", "-o"]), None);
+}
+
+#[test]
+fn compilers_of_one_driver_count_once() {
+    let list = vec![
+        process(2, 1, "make", 1),
+        process(3, 2, "g++", 1),
+        process(4, 3, "cc1plus", 200),
+        process(5, 3, "as", 20),
+        process(6, 2, "clang-17", 100),
+        process(7, 2, "sh", 1),
+    ];
+    assert_eq!(ProcessTable::of("/proc".into(), list, false).compilers(), 2);
+}

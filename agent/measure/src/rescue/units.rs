@@ -1,0 +1,144 @@
+//! Which processes of a build may be paused. Only compilers and linkers that have no process below them: nothing waits for such a process
+//! but its driver, and a driver takes no notice of a pause.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::processes::{ProcessId, ProcessTable, ProcessView, programs, unit_of};
+
+/// Programs that end, or judge, a process below them that does not go on: with a time limit of their own, or because they see that it was
+/// stopped. Also servers that compile for other machines.
+const WATCHERS: [&str; 21] = [
+    "timeout",
+    "expect",
+    "ctest",
+    "lit",
+    "llvm-lit",
+    "pytest",
+    "py.test",
+    "runtest",
+    "dejagnu",
+    "prove",
+    "gdb",
+    "lldb",
+    "strace",
+    "ltrace",
+    "rr",
+    "valgrind",
+    "distccd",
+    "iceccd",
+    "bazel",
+    "bazel-real",
+    "bazelisk",
+];
+/// Shells, which can do job control.
+const SHELLS: [&str; 9] = ["sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "busybox"];
+/// Most parents that are followed from one process.
+const MAX_PARENTS: usize = 64;
+
+/// Processes that are paused together: the compiler, assembler and linker of one driver write to each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unit {
+    /// The driver, or the process itself if it has none. The oldest unit comes first.
+    pub id: ProcessId,
+    /// The processes to stop and to continue.
+    pub members: Vec<ProcessId>,
+    /// Memory of the members, bytes.
+    pub bytes: u64,
+    /// CPU time of the members, clock ticks.
+    pub cpu_ticks: u64,
+    /// Whether all members are stopped, by whomever.
+    pub is_stopped: bool,
+}
+
+/// The units of a build, oldest first. `is_more` names further programs that may be paused, `bytes` returns the memory of a process. A unit
+/// with one process that must not be paused is left out as a whole.
+pub fn pausable_units(
+    table: &ProcessTable,
+    is_more: impl Fn(&str) -> bool,
+    bytes: impl Fn(&ProcessView) -> u64,
+) -> Vec<Unit> {
+    let by_pid = table.by_pid();
+    let mut units: BTreeMap<i32, (Unit, bool)> = BTreeMap::new();
+    let leaves = table.list.iter().filter(|process| !process.has_children);
+    for leaf in leaves.filter(|leaf| programs::is_compiler(leaf) || is_more(&leaf.name)) {
+        let top = unit_of(leaf, &by_pid);
+        let id = by_pid.get(&top).map_or(leaf.id, |driver| driver.id);
+        let empty = Unit { id, members: Vec::new(), bytes: 0, cpu_ticks: 0, is_stopped: true };
+        let (unit, may) = units.entry(top).or_insert((empty, true));
+        unit.members.push(leaf.id);
+        unit.bytes = unit.bytes.saturating_add(bytes(leaf));
+        unit.cpu_ticks = unit.cpu_ticks.saturating_add(leaf.cpu_ticks);
+        unit.is_stopped &= leaf.is_stopped();
+        *may &= is_unwatched(leaf, &by_pid);
+    }
+    let mut units: Vec<Unit> = units.into_values().filter_map(|(unit, may)| may.then_some(unit)).collect();
+    units.sort_by_key(|unit| unit.id);
+    units
+}
+
+/// Whether no process above this one takes notice of a pause.
+fn is_unwatched(leaf: &ProcessView, by_pid: &HashMap<i32, &ProcessView>) -> bool {
+    let parent = |process: &&ProcessView| by_pid.get(&process.parent).copied();
+    let parents = std::iter::successors(by_pid.get(&leaf.parent).copied(), parent).take(MAX_PARENTS);
+    let mut below = leaf;
+    for above in parents {
+        // a shell with job control gives each of its jobs a process group
+        let is_job = SHELLS.contains(&&*above.name) && above.group != below.group && below.id == leaf.id;
+        if is_job || WATCHERS.contains(&&*above.name) {
+            return false;
+        }
+        below = above;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::processes::tests::process;
+
+    /// The members of the units of these processes.
+    fn units(list: Vec<ProcessView>) -> Vec<Vec<i32>> {
+        let table = ProcessTable::of("/proc".into(), list, false);
+        let units = pausable_units(&table, |name| name == "my compiler", |process| process.resident);
+        units.iter().map(|unit| unit.members.iter().map(|id| id.pid).collect()).collect()
+    }
+
+    #[test]
+    fn the_processes_of_one_driver_are_one_unit() {
+        let list = vec![
+            process(2, 1, "make", 1),
+            process(3, 2, "g++", 1),
+            process(4, 3, "cc1plus", 9),
+            process(5, 3, "as", 1),
+            process(6, 2, "rustc", 9),
+            process(7, 2, "my compiler", 9),
+        ];
+        assert_eq!(units(list), [vec![4, 5], vec![6], vec![7]]);
+    }
+
+    #[test]
+    fn only_leaf_compilers_are_paused() {
+        let names = ["make", "sh", "bash", "ninja", "ccache", "python3", "ctest", "java", "distccd", "g++"];
+        for name in names {
+            assert_eq!(units(vec![process(3, 2, name, 9)]), Vec::<Vec<i32>>::new(), "{name}");
+        }
+        let list = vec![process(3, 2, "rustc", 9), process(4, 3, "cc", 1), process(5, 4, "ld", 9)];
+        assert_eq!(units(list), [vec![5]], "it waits for its linker");
+        assert_eq!(units(vec![process(3, 2, "ccache", 1), process(4, 3, "cc1plus", 9)]), [vec![4]]);
+    }
+
+    #[test]
+    fn watched_processes_are_never_paused() {
+        for watcher in ["timeout", "expect", "ctest", "lit", "pytest", "distccd", "iceccd", "bazel"] {
+            let list = vec![process(2, 1, watcher, 1), process(3, 2, "sh", 1), process(4, 3, "cc1", 9)];
+            assert_eq!(units(list), Vec::<Vec<i32>>::new(), "{watcher}");
+        }
+        let shell =
+            |group| vec![process(3, 1, "bash", 1), ProcessView { group, ..process(4, 3, "rustc", 9) }];
+        assert_eq!(units(shell(1)), [vec![4]]);
+        assert_eq!(units(shell(4)), Vec::<Vec<i32>>::new(), "a job of its own");
+        let list = vec![process(2, 1, "timeout", 1), process(3, 2, "g++", 1), process(4, 3, "as", 1)];
+        assert_eq!(units(list), Vec::<Vec<i32>>::new());
+    }
+}

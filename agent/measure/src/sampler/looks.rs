@@ -1,0 +1,260 @@
+//! Looks at the processes of the build: once a second for the largest one, and up to ten times a second near a memory limit if rescue is on.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    path::Path,
+    time::Duration,
+};
+
+use plimsoll_proto::{
+    figures,
+    v1::{LargestProcess, Rescue},
+};
+use tokio::time::Instant;
+
+use crate::{
+    clock::thread_cpu_time,
+    meter::Meter,
+    processes::{
+        ProcessId, ProcessTable, ProcessView, anonymous, largest::LargestSoFar, stoppable::may_be_stopped,
+    },
+    rescue::{
+        RescueSettings, Unit,
+        hang::{HANGS_AFTER, Hang},
+        pausable_units,
+        pause::{Moment, PauseActs, PauseRule},
+    },
+};
+
+/// Time between two looks if nothing else asks for one.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Time between two looks near a memory limit.
+const NEAR_INTERVAL: Duration = Duration::from_millis(95);
+/// After a look the agent pauses for this many times the CPU time that it took: 0.1 % of a core.
+const REST: u32 = 999;
+/// The same near a memory limit: 2 % of a core.
+const NEAR_REST: u32 = 49;
+/// Need from which a look reads no command line, percent of the limit.
+const TIGHT_PERCENT: u128 = 85;
+
+/// What rescue wants to be done with the build's processes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RescueActs {
+    /// What to stop and to continue.
+    pub pause: PauseActs,
+    /// The build hangs at its memory limit and should be ended.
+    pub end: bool,
+}
+
+/// What the meter read last.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Near {
+    pub(super) now: Duration,
+    pub(super) need: u64,
+    /// Smallest limit at which the kernel kills, bytes.
+    pub(super) limit: Option<u64>,
+}
+
+/// The looks at the processes of one build.
+#[derive(Debug)]
+pub(super) struct ProcessLooks {
+    settings: RescueSettings,
+    last: Option<Duration>,
+    rest: Duration,
+    largest: LargestSoFar,
+    pause: PauseRule,
+    hang: Hang,
+    /// Processes that were found to be no compiler, of another user, or traced.
+    excluded: HashSet<ProcessId>,
+    /// Processes that were found to be none of these.
+    checked: HashSet<ProcessId>,
+    report: Rescue,
+    acts: RescueActs,
+    is_hang_named: bool,
+    notices: VecDeque<String>,
+}
+
+impl ProcessLooks {
+    /// Looks at a build for which rescue may do what `settings` allow.
+    pub(super) fn new(settings: RescueSettings) -> Self {
+        Self {
+            pause: PauseRule::new(settings.most),
+            settings,
+            last: None,
+            rest: Duration::ZERO,
+            largest: LargestSoFar::default(),
+            hang: Hang::default(),
+            excluded: HashSet::new(),
+            checked: HashSet::new(),
+            report: Rescue::default(),
+            acts: RescueActs::default(),
+            is_hang_named: false,
+            notices: VecDeque::new(),
+        }
+    }
+
+    /// Looks at the processes if it is time to. `is_starved`: set if all counters were just read.
+    pub(super) fn look(&mut self, meter: &Meter, near: Near, is_starved: Option<bool>) {
+        let is_near = self.decides_pauses(meter) && self.pause.needs_look(near.need, near.limit);
+        if is_starved == Some(false) {
+            self.hang = Hang::default();
+        }
+        if !self.is_due(near.now, is_near) {
+            return;
+        }
+        let before = thread_cpu_time();
+        let (proc, pids) = meter.processes();
+        let table = ProcessTable::read(proc, &pids);
+        let is_tight =
+            near.limit.is_some_and(|limit| u128::from(near.need) * 100 >= u128::from(limit) * TIGHT_PERCENT);
+        self.largest.add(near.now, &table, is_tight);
+        if self.decides_pauses(meter) {
+            self.decide(near, &table);
+        }
+        if is_starved == Some(true) && self.hang.add(near.now, &table) {
+            self.name_hang(near.now);
+        }
+        let cost = thread_cpu_time().saturating_sub(before);
+        self.rest = cost.saturating_mul(if is_near { NEAR_REST } else { REST });
+        self.last = Some(near.now);
+    }
+
+    fn is_due(&self, now: Duration, is_near: bool) -> bool {
+        let interval = if is_near { NEAR_INTERVAL } else { INTERVAL };
+        let passed = self.last.map_or(Duration::MAX, |last| now.saturating_sub(last));
+        passed >= interval.max(self.rest)
+    }
+
+    /// Whether compilers are paused, or would be. Once it was said that they would have been, only an agent that pauses goes on.
+    fn decides_pauses(&self, meter: &Meter) -> bool {
+        meter.group_seen().is_some()
+            && (self.settings.pause || self.settings.watches() && self.report.would_pause_ms.is_none())
+    }
+
+    fn decide(&mut self, near: Near, table: &ProcessTable) {
+        if table.is_partial {
+            let acts = self.pause.give_up("the build has too many processes");
+            self.note_acts(near.now, acts);
+            return;
+        }
+        let alive: HashSet<ProcessId> = table.list.iter().map(|process| process.id).collect();
+        self.excluded.retain(|id| alive.contains(id));
+        self.checked.retain(|id| alive.contains(id));
+        let bytes = |process: &ProcessView| anonymous(&table.proc, process.id.pid).unwrap_or(0);
+        let mut units = pausable_units(table, |name| is_one_of(&self.settings.programs, name), bytes);
+        units.retain(|unit| !unit.members.iter().any(|id| self.excluded.contains(id)));
+        let moment = Moment {
+            now: near.now,
+            need: near.need,
+            limit: near.limit,
+            remaining: self.settings.ends_at.map(|end| end.saturating_duration_since(Instant::now())),
+            ticks_per_second: procfs::ticks_per_second().max(1),
+        };
+        let mut acts = self.pause.decide(&moment, &units);
+        acts.stop.retain(|id| self.check(&table.proc, *id, &units));
+        self.note_acts(near.now, acts);
+    }
+
+    /// Whether a process may be stopped. If not, its whole unit goes on, and is never asked for again.
+    fn check(&mut self, proc: &Path, id: ProcessId, units: &[Unit]) -> bool {
+        if self.excluded.contains(&id) {
+            return false;
+        }
+        let unit = units.iter().find(|unit| unit.members.contains(&id));
+        let members = unit.map(|unit| unit.members.as_slice()).unwrap_or_default();
+        let is_known = members.iter().all(|member| self.checked.contains(member));
+        if is_known || members.iter().all(|member| may_be_stopped(proc, *member, &self.settings.programs)) {
+            self.checked.extend(members);
+            return true;
+        }
+        self.excluded.extend(members);
+        let _members = self.pause.not_stopped(id);
+        false
+    }
+
+    fn note_acts(&mut self, now: Duration, acts: PauseActs) {
+        if self.settings.pause {
+            self.acts.pause.stop.extend(acts.stop);
+            self.acts.pause.go.extend(acts.go);
+        } else if !acts.stop.is_empty() {
+            let count = u32::try_from(acts.stop.len()).unwrap_or(u32::MAX);
+            self.report.would_pause_ms = Some(milliseconds(now));
+            self.report.would_pause_processes = count;
+            let processes = figures::counted_as(count.into(), "process", "processes");
+            self.notices.push_back(format!(
+                "the build is near its memory limit: --rescue pause would have paused {processes} of it now"
+            ));
+        }
+    }
+
+    fn name_hang(&mut self, now: Duration) {
+        if std::mem::replace(&mut self.is_hang_named, true) {
+            return;
+        }
+        let seconds = HANGS_AFTER.as_secs();
+        let how = if self.settings.end { "; rescue ends it" } else { ", and --rescue end would end it" };
+        self.notices.push_back(format!(
+            "the build hangs at its memory limit: for {seconds} s it got nothing done, and the kernel kills nothing{how}"
+        ));
+        if self.settings.end {
+            self.report.ended_ms = Some(milliseconds(now));
+            self.acts.end = true;
+        }
+    }
+
+    /// What to do with the build's processes since the last call.
+    pub(super) fn take_acts(&mut self) -> RescueActs {
+        std::mem::take(&mut self.acts)
+    }
+
+    /// Forgets a process that could not be paused. Returns what was paused with it.
+    pub(super) fn not_paused(&mut self, id: ProcessId) -> Vec<ProcessId> {
+        let members = self.pause.not_stopped(id);
+        self.excluded.extend(&members);
+        members.into_iter().filter(|member| *member != id).collect()
+    }
+
+    /// Only reports when something would have been paused.
+    pub(super) fn watch_only(&mut self) {
+        (self.settings.pause, self.settings.watch) = (false, true);
+    }
+
+    /// Lets everything go on, and pauses nothing any more; `why`: in words for a log. Returns what to continue.
+    pub(super) fn give_up(&mut self, why: &'static str) -> Vec<ProcessId> {
+        self.acts.pause = PauseActs::default();
+        self.pause.give_up(why).go
+    }
+
+    /// A line for the job's log.
+    pub(super) fn take_notice(&mut self) -> Option<String> {
+        self.notices.pop_front()
+    }
+
+    /// The largest process, the most compilers at once, and what rescue did, if it did anything.
+    pub(super) fn finish(self) -> (Option<LargestProcess>, Option<u32>, Option<Rescue>) {
+        let totals = self.pause.totals();
+        let report = if self.settings.pause {
+            Rescue {
+                pauses: totals.pauses,
+                paused_ms: milliseconds(totals.paused),
+                paused_process_ms: milliseconds(totals.paused_processes),
+                together_peak_bytes: totals.together_peak,
+                gave_up: totals.gave_up.filter(|_| totals.pauses > 0).unwrap_or_default().to_owned(),
+                ..self.report
+            }
+        } else {
+            self.report
+        };
+        let (largest, compilers) = self.largest.finish();
+        (largest, compilers, (report != Rescue::default()).then_some(report))
+    }
+}
+
+/// Whether a name is one of these programs'; the kernel keeps 15 bytes of it.
+fn is_one_of(programs: &[String], name: &str) -> bool {
+    programs.iter().any(|program| program == name || name.len() == 15 && program.starts_with(name))
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
