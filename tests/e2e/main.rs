@@ -59,6 +59,7 @@ mod reference;
 mod release;
 mod remote_backup;
 mod resalloc;
+mod rescue;
 mod retention;
 mod roles;
 mod rpm;

@@ -18,4 +18,5 @@ mod need;
 mod packages;
 mod places;
 mod record;
+mod rescue;
 mod starved;

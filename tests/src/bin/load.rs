@@ -1,6 +1,6 @@
 //! A build that does what its arguments say, word after word: what the tests measure.
 //!
-//! `keep MIB` touches memory and holds it, `free` gives all of it back, `sleep MS`, `busy MS` of CPU time, `write MIB FILE`,
+//! `keep MIB` touches memory and holds it, `ramp MIB MS` does so in even steps over this time of work, `free` gives all of it back, `sleep MS`, `busy MS` of CPU time, `write MIB FILE`,
 //! `read TIMES FILE`, `child WORD...` does the rest in a child process and ends as the child does, `apart PROGRAM...`
 //! becomes a program in a cgroup and a mount namespace of its own.
 
@@ -32,6 +32,7 @@ fn main() -> anyhow::Result<ExitCode> {
         let mut next = || words.next().with_context(|| format!("{word} needs more words"));
         match word.as_str() {
             "keep" => held.push(touched(next()?.parse()?)),
+            "ramp" => ramp(next()?.parse()?, next()?.parse()?, &mut held),
             "free" => held.clear(),
             "sleep" => thread::sleep(Duration::from_millis(next()?.parse()?)),
             "busy" => busy(Duration::from_millis(next()?.parse()?)),
@@ -66,6 +67,14 @@ fn apart(command: &[String]) -> anyhow::Result<()> {
 /// Memory in which every page was written to.
 fn touched(mib: usize) -> Vec<u8> {
     black_box(vec![1; mib << 20])
+}
+
+/// Works for so many milliseconds, with one MiB more after each step.
+fn ramp(mib: u32, ms: u64, held: &mut Vec<Vec<u8>>) {
+    for _step in 0..mib {
+        held.push(touched(1));
+        busy(Duration::from_millis(ms) / mib);
+    }
 }
 
 fn busy(time: Duration) {

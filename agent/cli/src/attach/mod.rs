@@ -1,7 +1,7 @@
 //! Follows a build that is already running, in its pod or on its machine.
 //!
 //! [`find`] waits for the build, [`measuring`] chooses how to measure it, [`watch`] detects its end. Sampling and delivery are as for
-//! any other build. The agent does not interfere with the build: it does not enter its cgroups and sends it no signal. It gets the exit
+//! any other build. The agent does not interfere with the build: it does not enter its cgroups, and sends it no signal unless `--rescue` lets it. It gets the exit
 //! status only from a file that the build's shell writes ([`exit_file`]) or from the kernel ([`exit_status`]). The agent ends when the
 //! build ends, so that a Kubernetes Job can complete.
 //!

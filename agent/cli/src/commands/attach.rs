@@ -18,7 +18,7 @@ fit; 4 nothing was measured: the build never appeared, or it may not be read.";
 /// Choose the build with one of --pid, --container, --container-name, --cgroup and --pod-uid. The agent takes the best way to see it:
 /// its cgroup in the agent's own mounts, below /proc/PID/root (needs shareProcessNamespace in a pod, and the same user or
 /// the right to trace), or below --host-cgroup; else its process tree. It logs which way it took, and why not a better one. It sends
-/// the build no signals. It learns the exit status from --exit-file, or of a process from the kernel (Linux 6.15 or later). SIGTERM ends it at once, after delivering what it has seen.
+/// the build no signals, except with --rescue. It learns the exit status from --exit-file, or of a process from the kernel (Linux 6.15 or later). SIGTERM ends it at once, after delivering what it has seen.
 #[derive(Debug, Args)]
 #[command(after_help = help::end(EXIT_STATUSES, &[
     "attach --pid 4711 --key package=zlib",

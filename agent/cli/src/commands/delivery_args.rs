@@ -95,7 +95,7 @@ impl DeliveryArgs {
             pool: self.pool.unwrap_or_default(),
             ticket: self.ticket.unwrap_or_default(),
             runner_tags: job.runner_tags.clone(),
-            rescue: self.rescue.settings(),
+            rescue: self.rescue.settings(job),
             interval: self.interval,
             patience: self.patience,
             report,

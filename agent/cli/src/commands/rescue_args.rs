@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use plimsoll_measure::rescue::RescueSettings;
+use plimsoll_measure::{clock, rescue::RescueSettings};
+use tokio::time::Instant;
+
+use crate::key::CiJob;
 
 /// What rescue may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -31,8 +34,9 @@ pub(super) struct RescueArgs {
 }
 
 impl RescueArgs {
-    /// What rescue may do.
-    pub(super) fn settings(&self) -> RescueSettings {
+    /// What rescue may do in this job.
+    pub(super) fn settings(&self, job: &CiJob) -> RescueSettings {
+        let left = job.ends_unix_ms.map(|end| Duration::from_millis(end.saturating_sub(clock::unix_ms())));
         let has = |mode| self.rescue.contains(&mode);
         RescueSettings {
             watch: has(RescueMode::Watch),
@@ -40,7 +44,7 @@ impl RescueArgs {
             pause: has(RescueMode::Pause),
             programs: self.rescue_programs.clone(),
             most: self.rescue_most,
-            ends_at: None,
+            ends_at: left.and_then(|left| Instant::now().checked_add(left)),
         }
     }
 }

@@ -34,6 +34,7 @@ use std::{
     ffi::OsString,
     path::{Path, PathBuf},
     thread::available_parallelism,
+    time::{Duration, UNIX_EPOCH},
 };
 
 use checkout::Checkout;
@@ -124,6 +125,8 @@ pub struct CiJob {
     pub secrets: Secrets,
     /// Tags of the runner, as far as the wire accepts them.
     pub runner_tags: Vec<String>,
+    /// When the CI system ends the job, milliseconds since 1970, if it says so.
+    pub ends_unix_ms: Option<u64>,
     /// Directory for state files: `XDG_STATE_HOME`, or `.local/state` in the home directory.
     pub state_dir: Option<String>,
 }
@@ -134,6 +137,13 @@ fn runner_tags(text: &str) -> Vec<String> {
     let tags: Vec<String> = serde_json::from_str(text).unwrap_or_else(|_no_array| plain());
     let fits = |tag: &String| !tag.is_empty() && *tag == clean_and_cut(tag, limits::KEY_FIELD_BYTES);
     tags.into_iter().filter(fits).take(limits::RUNNER_TAGS).collect()
+}
+
+/// The end of a GitLab job: `CI_JOB_STARTED_AT` (RFC 3339), and the seconds in `CI_JOB_TIMEOUT` later.
+fn job_end(started: Option<String>, timeout: Option<String>) -> Option<u64> {
+    let started = humantime::parse_rfc3339_weak(&started?).ok()?.duration_since(UNIX_EPOCH).ok()?;
+    let end = started.checked_add(Duration::from_secs(timeout?.parse().ok()?))?;
+    u64::try_from(end.as_millis()).ok()
 }
 
 impl CiJob {
@@ -183,6 +193,7 @@ impl CiJob {
             make_flags: get("MAKEFLAGS").unwrap_or_default(),
             secrets: Secrets::default(),
             runner_tags: get("CI_RUNNER_TAGS").map(|tags| runner_tags(&tags)).unwrap_or_default(),
+            ends_unix_ms: job_end(get("CI_JOB_STARTED_AT"), get("CI_JOB_TIMEOUT")),
             state_dir: get("XDG_STATE_HOME").or_else(|| Some(format!("{}/.local/state", get("HOME")?))),
         }
     }

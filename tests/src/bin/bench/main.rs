@@ -3,7 +3,7 @@
 //! about, so that noise hits both; loopback only; ends by itself.
 //!
 //! `cargo run --release --locked --bin bench -- [ingest] [disk] [predict] [agent] [allocation] [logs]
-//! [cluster]`; all of them without a word.
+//! [rescue] [cluster]`; all of them without a word.
 
 #![expect(clippy::print_stdout, reason = "figures go to stdout")]
 #![expect(
@@ -20,6 +20,7 @@ mod disk;
 mod front;
 mod ingest;
 mod logs;
+mod rescue;
 
 use std::env;
 
@@ -56,6 +57,9 @@ async fn main() -> anyhow::Result<()> {
     drop(server);
     if asked("logs") {
         logs::beside_a_scan()?;
+    }
+    if asked("rescue") {
+        rescue::beside_kills(&programs, dir.path())?;
     }
     if asked("allocation") {
         let specs = words.iter().find_map(|word| word.strip_prefix("specs="));
