@@ -1,8 +1,8 @@
 //! Signals to a process that was seen before: never to another one that has its id now.
 
-use std::{io, path::Path};
+use std::io;
 
-use plimsoll_measure::processes::{ProcessId, ProcessTable};
+use plimsoll_measure::processes::ProcessId;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// Sends a signal to a process, if it still is the one that was seen.
@@ -12,8 +12,7 @@ pub(super) fn send(id: ProcessId, signal: Signal) -> io::Result<()> {
         Some(id.pid).filter(|pid| *pid > 0).and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
     let handle = pidfd_open(pid, PidfdFlags::empty())?;
     // the handle is of whichever process has the id now; what it is cannot change any more
-    let now = ProcessTable::read(Path::new("/proc").to_owned(), &[id.pid]);
-    if !now.list.iter().any(|process| process.id == id) {
+    if ProcessId::of_running(id.pid) != Some(id) {
         return Err(io::ErrorKind::NotFound.into());
     }
     Ok(pidfd_send_signal(&handle, signal)?)
@@ -29,7 +28,7 @@ mod tests {
     fn only_the_process_seen_is_signalled() {
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         let pid = child.id().cast_signed();
-        let id = ProcessTable::read("/proc".into(), &[pid]).list[0].id;
+        let id = ProcessId::of_running(pid).unwrap();
         let other = ProcessId { started: id.started + 1, ..id };
         assert_eq!(send(other, Signal::KILL).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert!(child.try_wait().unwrap().is_none(), "it runs");

@@ -32,7 +32,7 @@ const KILL_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Rescuer {
     /// The build's first process, if the agent may signal it.
-    top: Option<i32>,
+    top: Option<ProcessId>,
     /// When a hung build gets SIGKILL.
     kill_at: Option<Instant>,
     /// What is paused now.
@@ -53,6 +53,7 @@ struct PauseMeans {
 impl Rescuer {
     /// Acts on the build that begins with process `top`. Continues what agents left paused that used the same folder `spool` and are gone.
     pub(crate) fn new(top: Option<i32>, spool: &Path) -> Self {
+        let top = top.and_then(ProcessId::of_running);
         let continued = paused_list::continue_left_behind(spool);
         if continued > 0 {
             let processes = figures::counted_as(continued as u64, "process", "processes");
@@ -147,7 +148,7 @@ impl Rescuer {
         }
     }
 
-    fn signal_build(&mut self, sampler: &mut Sampler, top: i32, signal: Signal) {
+    fn signal_build(&mut self, sampler: &mut Sampler, top: ProcessId, signal: Signal) {
         self.release(sampler, "the build hung at its memory limit");
         self.kill_at = Some(Instant::now() + if signal == Signal::KILL { KILL_INTERVAL } else { TERM_TIME });
         let own = std::process::id().cast_signed();

@@ -8,10 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use plimsoll_measure::{
-    kernel,
-    processes::{ProcessId, ProcessTable},
-};
+use plimsoll_measure::{kernel, processes::ProcessId};
 use rustix::process::Signal;
 
 use super::handle::send;
@@ -32,14 +29,16 @@ pub(super) struct PausedList {
 impl PausedList {
     /// The list of this agent in the folder `spool`; `None` if the agent cannot see itself.
     pub(super) fn of_this_process(spool: &Path) -> Option<Self> {
-        let own = seen(std::process::id().cast_signed())?;
+        let own = ProcessId::of_running(std::process::id().cast_signed())?;
         Some(Self { path: spool.join(format!("{PREFIX}{}-{}", own.pid, own.started)) })
     }
 
     /// Writes an empty list and removes it.
     /// Errors: the folder cannot be written.
     pub(super) fn probe(&self) -> io::Result<()> {
-        fs::create_dir_all(self.path.parent().unwrap_or(Path::new(".")))?;
+        if let Some(spool) = self.path.parent() {
+            fs::create_dir_all(spool)?;
+        }
         fs::write(&self.path, "")?;
         fs::remove_file(&self.path)
     }
@@ -53,9 +52,9 @@ impl PausedList {
                 _removed => Ok(()),
             };
         }
-        let lines: String = paused.iter().map(|id| format!("{} {}\n", id.pid, id.started)).collect();
+        let lines: Vec<String> = paused.iter().map(|id| format!("{} {}\n", id.pid, id.started)).collect();
         let draft = self.path.with_extension("draft");
-        fs::write(&draft, lines)?;
+        fs::write(&draft, lines.concat())?;
         fs::rename(&draft, &self.path)
     }
 }
@@ -65,7 +64,7 @@ pub(super) fn continue_left_behind(spool: &Path) -> usize {
     let lists = fs::read_dir(spool).into_iter().flatten().flatten();
     let name = |entry: &fs::DirEntry| entry.file_name().to_str().and_then(owner);
     let lists = lists.filter_map(|entry| Some((name(&entry)?, entry.path()))).take(MAX_LISTS);
-    let left_behind = lists.filter(|(agent, _)| seen(agent.pid) != Some(*agent));
+    let left_behind = lists.filter(|(agent, _)| ProcessId::of_running(agent.pid) != Some(*agent));
     left_behind.map(|(_, path)| continue_all(&path)).sum()
 }
 
@@ -87,9 +86,4 @@ fn continue_all(path: &Path) -> usize {
         tracing::debug!(%error, "a list of paused processes stays");
     }
     continued
-}
-
-/// The process that has this id now.
-fn seen(pid: i32) -> Option<ProcessId> {
-    ProcessTable::read("/proc".into(), &[pid]).list.first().map(|process| process.id)
 }

@@ -96,7 +96,9 @@ fn damaged_lists_stop_nothing() {
 fn a_second_agent_may_not_pause() {
     let above = tempfile::tempdir().unwrap();
     let own = ["a", "b"].map(|name| above.path().join(name));
-    own.iter().for_each(|dir| std::fs::create_dir(dir).unwrap());
+    for dir in &own {
+        std::fs::create_dir(dir).unwrap();
+    }
     let wrappers = own.each_ref().map(|dir| BuildLock::take(dir, true).unwrap());
     assert!(BuildLock::take(&own[0], true).unwrap_err().contains("another agent"));
     assert!(BuildLock::take(above.path(), false).is_err(), "one that follows them all");

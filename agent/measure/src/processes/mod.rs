@@ -31,6 +31,13 @@ pub struct ProcessId {
     pub pid: i32,
 }
 
+impl ProcessId {
+    /// The process that has this id now, of those that the running kernel shows; `None` if it has ended.
+    pub fn of_running(pid: i32) -> Option<Self> {
+        ProcessTable::read("/proc".into(), &[pid]).list.first().map(|process| process.id)
+    }
+}
+
 /// One process of a build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessView {
@@ -124,7 +131,7 @@ pub(crate) fn unit_of(leaf: &ProcessView, by_pid: &HashMap<i32, &ProcessView>) -
 pub(crate) fn anonymous(proc: &Path, pid: i32) -> Option<u64> {
     let mut buffer = [0; 128];
     let text = kernel::read_start(&proc.join(pid.to_string()).join("statm"), &mut buffer).ok()?;
-    let mut fields = std::str::from_utf8(text).ok()?.split(' ').skip(1).map(|field| field.parse::<u64>());
+    let mut fields = std::str::from_utf8(text).ok()?.split(' ').skip(1).map(str::parse::<u64>);
     let (resident, shared) = (fields.next()?.ok()?, fields.next()?.ok()?);
     Some(resident.saturating_sub(shared).saturating_mul(procfs::page_size()))
 }

@@ -21,12 +21,12 @@ const GO_PERCENT: u64 = 90;
 /// The running ones may add as much as this many times the largest of them, or what was added between the last two looks.
 const MAY_ADD: u64 = 2;
 /// Longest time in which something was paused: the larger of this and of [`ALL_PERCENT`] of the build's time.
-const ALL_TIME: Duration = Duration::from_secs(15 * 60);
+const ALL_TIME: Duration = Duration::from_mins(15);
 const ALL_PERCENT: u32 = 20;
 /// A pause takes at most this part of the time that the job has left.
 const PART_OF_REMAINING: u32 = 4;
 /// With less time left than this, nothing is paused.
-const MIN_REMAINING: Duration = Duration::from_secs(60);
+const MIN_REMAINING: Duration = Duration::from_mins(1);
 /// Period in which the running ones must use [`WORKS_PERCENT`] of a core. If they do not, they may wait for a paused one.
 const PROGRESS_PERIOD: Duration = Duration::from_secs(2);
 const WORKS_PERCENT: u128 = 5;
@@ -40,6 +40,8 @@ pub struct Moment {
     pub now: Duration,
     /// Need of the build, bytes.
     pub need: u64,
+    /// By how much the need grew between the last two readings, bytes.
+    pub grown: u64,
     /// Smallest memory limit at which the kernel kills, bytes.
     pub limit: Option<u64>,
     /// Time until the CI system ends the job, if that is known.
@@ -85,7 +87,7 @@ pub struct PauseRule {
     /// Longest pause of one process.
     most: Duration,
     paused: BTreeMap<ProcessId, Paused>,
-    last: Option<(Duration, u64)>,
+    last: Option<Duration>,
     sizes: Sizes,
     /// The need that was expected when a unit went on, and the youngest unit then.
     forecast: Option<(u64, ProcessId)>,
@@ -116,8 +118,7 @@ impl PauseRule {
     }
 
     /// Whether a look may lead to an act: something is paused, or even the whole need in one process could reach the limit.
-    pub fn needs_look(&self, need: u64, limit: Option<u64>) -> bool {
-        let grown = self.last.map_or(0, |(_, last)| need.saturating_sub(last));
+    pub fn needs_look(&self, need: u64, grown: u64, limit: Option<u64>) -> bool {
         !self.paused.is_empty()
             || self.totals.gave_up.is_none()
                 && limit.is_some_and(|limit| is_over(need, need.max(grown), limit))
@@ -149,9 +150,8 @@ impl PauseRule {
 
     /// Decides what to do. `units`: all that may be paused, oldest first.
     pub fn decide(&mut self, moment: &Moment, units: &[Unit]) -> PauseActs {
-        let before = self.last.replace((moment.now, moment.need));
-        let (then, need_then) = before.unwrap_or((moment.now, moment.need));
-        self.count_time(moment.now.saturating_sub(then));
+        let before = self.last.replace(moment.now).unwrap_or(moment.now);
+        self.count_time(moment.now.saturating_sub(before));
         self.paused.retain(|id, _| units.iter().any(|unit| unit.id == *id));
         self.sizes.add(units);
         self.totals.together_peak =
@@ -173,8 +173,7 @@ impl PauseRule {
         if !go.is_empty() {
             return PauseActs { stop: Vec::new(), go };
         }
-        let grown = moment.need.saturating_sub(need_then);
-        PauseActs { stop: self.stop_all_but_oldest(moment, limit, grown, &running), go }
+        PauseActs { stop: self.stop_all_but_oldest(moment, limit, &running), go }
     }
 
     fn count_time(&mut self, passed: Duration) {
@@ -221,13 +220,7 @@ impl PauseRule {
         Vec::new()
     }
 
-    fn stop_all_but_oldest(
-        &mut self,
-        moment: &Moment,
-        limit: u64,
-        grown: u64,
-        running: &[&Unit],
-    ) -> Vec<ProcessId> {
+    fn stop_all_but_oldest(&mut self, moment: &Moment, limit: u64, running: &[&Unit]) -> Vec<ProcessId> {
         let may_begin =
             moment.now >= self.not_before && moment.remaining.is_none_or(|left| left >= MIN_REMAINING);
         let Some((_oldest, others)) = running.split_first().filter(|_| may_begin) else { return Vec::new() };
@@ -235,7 +228,7 @@ impl PauseRule {
         let holds = |(expected, youngest): (u64, ProcessId)| {
             moment.need <= expected && running.iter().all(|unit| unit.id <= youngest)
         };
-        let added = if self.forecast.is_some_and(holds) { grown } else { largest.max(grown) };
+        let added = if self.forecast.is_some_and(holds) { moment.grown } else { largest.max(moment.grown) };
         let all = is_over(moment.need, added, limit);
         let first = self.paused.keys().next().copied();
         let is_due = |unit: &&&Unit| all || first.is_some_and(|first| unit.id > first);

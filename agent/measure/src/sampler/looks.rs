@@ -59,6 +59,8 @@ pub(super) struct Near {
 #[derive(Debug)]
 pub(super) struct ProcessLooks {
     settings: RescueSettings,
+    /// The last need that was read, bytes.
+    need: Option<u64>,
     last: Option<Duration>,
     rest: Duration,
     largest: LargestSoFar,
@@ -71,6 +73,7 @@ pub(super) struct ProcessLooks {
     report: Rescue,
     acts: RescueActs,
     is_hang_named: bool,
+    is_refusal_named: bool,
     notices: VecDeque<String>,
 }
 
@@ -80,6 +83,7 @@ impl ProcessLooks {
         Self {
             pause: PauseRule::new(settings.most),
             settings,
+            need: None,
             last: None,
             rest: Duration::ZERO,
             largest: LargestSoFar::default(),
@@ -89,13 +93,15 @@ impl ProcessLooks {
             report: Rescue::default(),
             acts: RescueActs::default(),
             is_hang_named: false,
+            is_refusal_named: false,
             notices: VecDeque::new(),
         }
     }
 
     /// Looks at the processes if it is time to. `is_starved`: set if all counters were just read.
     pub(super) fn look(&mut self, meter: &Meter, near: Near, is_starved: Option<bool>) {
-        let is_near = self.decides_pauses(meter) && self.pause.needs_look(near.need, near.limit);
+        let grown = self.need.replace(near.need).map_or(0, |before| near.need.saturating_sub(before));
+        let is_near = self.decides_pauses(meter) && self.pause.needs_look(near.need, grown, near.limit);
         if is_starved == Some(false) {
             self.hang = Hang::default();
         }
@@ -109,7 +115,7 @@ impl ProcessLooks {
             near.limit.is_some_and(|limit| u128::from(near.need) * 100 >= u128::from(limit) * TIGHT_PERCENT);
         self.largest.add(near.now, &table, is_tight);
         if self.decides_pauses(meter) {
-            self.decide(near, &table);
+            self.decide(near, grown, &table);
         }
         if is_starved == Some(true) && self.hang.add(near.now, &table) {
             self.name_hang(near.now);
@@ -131,7 +137,7 @@ impl ProcessLooks {
             && (self.settings.pause || self.settings.watches() && self.report.would_pause_ms.is_none())
     }
 
-    fn decide(&mut self, near: Near, table: &ProcessTable) {
+    fn decide(&mut self, near: Near, grown: u64, table: &ProcessTable) {
         if table.is_partial {
             let acts = self.pause.give_up("the build has too many processes");
             self.note_acts(near.now, acts);
@@ -146,6 +152,7 @@ impl ProcessLooks {
         let moment = Moment {
             now: near.now,
             need: near.need,
+            grown,
             limit: near.limit,
             remaining: self.settings.ends_at.map(|end| end.saturating_duration_since(Instant::now())),
             ticks_per_second: procfs::ticks_per_second().max(1),
@@ -166,6 +173,12 @@ impl ProcessLooks {
         if is_known || members.iter().all(|member| may_be_stopped(proc, *member, &self.settings.programs)) {
             self.checked.extend(members);
             return true;
+        }
+        if self.settings.pause && !std::mem::replace(&mut self.is_refusal_named, true) {
+            let pid = id.pid;
+            self.notices.push_back(format!(
+                "rescue may not pause process {pid}: it is of another user, traced, or no compiler by its file"
+            ));
         }
         self.excluded.extend(members);
         let _members = self.pause.not_stopped(id);

@@ -177,13 +177,16 @@ impl Sampler {
         self.looks.take_acts()
     }
 
-    /// The running processes of the build: those of its own group, else process `top` and its descendants.
-    pub fn build_processes(&self, top: i32) -> Vec<ProcessId> {
+    /// The running processes of the build: those of its own group, else process `top` and its descendants, while it runs.
+    pub fn build_processes(&self, top: ProcessId) -> Vec<ProcessId> {
         let (proc, mut pids) = self.meter.processes();
-        if !self.meter.has_own_group() {
-            pids = proctree::below(&proc, top).into_iter().chain([top]).collect();
+        let has_own_group = self.meter.has_own_group();
+        if !has_own_group {
+            pids = proctree::below(&proc, top.pid).into_iter().chain([top.pid]).collect();
         }
-        ProcessTable::read(proc, &pids).list.iter().map(|process| process.id).collect()
+        let list: Vec<ProcessId> =
+            ProcessTable::read(proc, &pids).list.iter().map(|process| process.id).collect();
+        if has_own_group || list.contains(&top) { list } else { Vec::new() }
     }
 
     /// The cgroup of the build, and whether the agent made it; `None` if no cgroup measures the build alone, or its processes are not visible.

@@ -82,15 +82,15 @@ fn compilers(agent: &Agent, dir: &Path) -> anyhow::Result<()> {
 
 /// Classes with members that a compiler has to think about.
 fn classes() -> String {
-    let mut text = "#include <functional>\n#include <map>\n#include <string>\n#include <vector>\n".to_owned();
-    for number in 0..CLASSES {
-        text += &format!(
+    let headers = "#include <functional>\n#include <map>\n#include <string>\n#include <vector>\n";
+    let class = |number| {
+        format!(
             "struct S{number} {{ std::map<int, std::vector<std::string>> names; std::function<int(int)> add; }};\n\
              int f{number}(int x) {{ S{number} s; s.add = [&](int y) {{ return x + y + {number}; }};\n\
              s.names[x].push_back(\"a\"); return s.add(x) + static_cast<int>(s.names.size()); }}\n"
-        );
-    }
-    text
+        )
+    };
+    [headers.to_owned()].into_iter().chain((0..CLASSES).map(class)).collect()
 }
 
 fn measure(agent: &Agent, dir: &Path, runs: usize, way: &Way<'_>) -> anyhow::Result<()> {

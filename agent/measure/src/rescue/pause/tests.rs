@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::*;
 
 const MIB: u64 = 1 << 20;
-const MOST: Duration = Duration::from_secs(600);
+const MOST: Duration = Duration::from_mins(10);
 
 fn unit(number: u64, mib: u64) -> Unit {
     let id = ProcessId { started: number, pid: i32::try_from(number).unwrap() };
@@ -16,6 +16,7 @@ fn moment(tenths: u64, need: u64, limit: u64) -> Moment {
     Moment {
         now: Duration::from_millis(tenths * 100),
         need: need * MIB,
+        grown: 0,
         limit: Some(limit * MIB),
         remaining: None,
         ticks_per_second: 100,
@@ -36,8 +37,8 @@ fn decided(rule: &mut PauseRule, moment: &Moment, units: &[Unit]) -> (Vec<i32>, 
 fn all_but_the_oldest_pause_near_the_limit() {
     let mut rule = PauseRule::new(MOST);
     let units = |a, b, c| [unit(1, a), unit(2, b), unit(3, c)];
-    assert!(!rule.needs_look(200 * MIB, Some(800 * MIB)));
-    assert!(rule.needs_look(300 * MIB, Some(800 * MIB)));
+    assert!(!rule.needs_look(200 * MIB, 0, Some(800 * MIB)));
+    assert!(rule.needs_look(200 * MIB, 300 * MIB, Some(800 * MIB)));
     assert_eq!(decided(&mut rule, &moment(0, 300, 800), &units(100, 100, 100)), (vec![], vec![]));
     assert_eq!(decided(&mut rule, &moment(1, 480, 800), &units(180, 160, 140)), (vec![3, 2], vec![]));
     // no room for two of the largest size yet
@@ -170,7 +171,8 @@ fn random_builds_are_never_left_paused() {
             let need = build.units.iter().map(|unit| unit.bytes / MIB).sum::<u64>() + build.draw(300);
             let limit = [0, 500, 1000, 1000, 1000, u64::MAX / MIB][usize::try_from(build.draw(6)).unwrap()];
             let had_given_up = rule.totals().gave_up.is_some();
-            let acts = rule.decide(&moment(now, need, limit), &build.units);
+            let grown = build.draw(100) * MIB;
+            let acts = rule.decide(&Moment { grown, ..moment(now, need, limit) }, &build.units);
             build.apply(&acts);
             assert!(!had_given_up || acts.stop.is_empty(), "seed {seed}: after the bound");
             assert!(acts.stop.is_empty() || acts.go.is_empty(), "seed {seed}: both at once");
