@@ -71,6 +71,12 @@ pub const EXPLAIN_ATTEMPTS: usize = 200;
 pub const PHASES: usize = 64;
 /// Longest name of a phase, bytes.
 pub const PHASE_NAME_BYTES: usize = 128;
+/// Longest name of a program, bytes.
+pub const PROGRAM_BYTES: usize = 64;
+/// Longest name of a file that a process worked on, bytes.
+pub const FILE_NAME_BYTES: usize = 256;
+/// Longest reason why rescue gave up, bytes.
+pub const GAVE_UP_BYTES: usize = 256;
 
 /// Most earlier verdicts on an attempt that are shown besides the one in force.
 pub const EARLIER_VERDICTS: usize = 16;

@@ -250,6 +250,8 @@ impl<'a> Attempt<'a> {
             resources: at_end(resources, &totals),
             phases,
             curve,
+            largest_process: None,
+            rescue: None,
             attempt: delivery.runs_as.clone().unwrap_or(id),
             number: settings.number,
             retries: settings.retries.clone(),

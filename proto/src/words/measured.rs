@@ -10,9 +10,10 @@ mod source;
 use crate::{
     figures::{self, float},
     limits,
+    shown::clean,
     v1::{
-        Cause, CurveKnown, JobsCurve, JobsPoint, OomOrigin, Outcome, Phase, Predicted, Running, Source,
-        Summary,
+        Cause, CurveKnown, JobsCurve, JobsPoint, OomOrigin, Outcome, Phase, Predicted, Rescue, Running,
+        Source, Summary,
     },
 };
 pub use asked::{MIN_ASK_BYTES, RequestedMemory, is_valid_memory, memory_asked, memory_asked_words};
@@ -60,6 +61,23 @@ pub fn noted_need_words(summary: &Summary) -> String {
 /// The need for a cell of a table: `114 MiB`, `> 114 MiB`, a dash.
 pub fn need_cell(summary: &Summary) -> String {
     figures::cell_bound(proven_need(summary).map(figures::bytes), summary.censored)
+}
+
+/// Words for the largest process: `cc1plus big.cc, 3.10 GiB`; `None` if no process was seen.
+pub fn largest_process(summary: &Summary) -> Option<String> {
+    let process = summary.largest_process.as_ref()?;
+    Some(process_words(&process.program, &process.file, process.memory_bytes))
+}
+
+/// Words for a process by its program, the file that it worked on, which may be empty, and its memory in bytes.
+pub fn process_words(program: &str, file: &str, memory: u64) -> String {
+    let space = if file.is_empty() { "" } else { " " };
+    format!("{}{space}{}, {}", clean(program), clean(file), figures::bytes(memory))
+}
+
+/// Whether rescue paused processes of a build, or ended it: then its need may be higher than what was measured.
+pub fn was_rescued(rescue: Option<&Rescue>) -> bool {
+    rescue.is_some_and(|rescue| rescue.pauses > 0 || rescue.paused_ms > 0 || rescue.ended_ms.is_some())
 }
 
 /// Mean of the need over time, bytes.

@@ -7,7 +7,7 @@
 mod nested;
 mod reused;
 
-use nested::{PackedKey, PackedPhase, PackedPrediction};
+use nested::{PackedKey, PackedLargestProcess, PackedPhase, PackedPrediction, PackedRescue};
 use plimsoll_core::domain::{
     AttemptId, Bytes, Cause, Cores, CpuMicros, DeliveryOrigin, EvidenceSource, Exit, MeasurementSource,
     Micros, Millis, OomOrigin, OpeningRecord, Outcome, Resources, SessionId, Summary,
@@ -139,6 +139,12 @@ struct Packed {
     offloaded_to: String,
     #[prost(uint64, optional, tag = "46")]
     memory_limit_at_start: Option<u64>,
+    #[prost(message, optional, tag = "47")]
+    largest_process: Option<PackedLargestProcess>,
+    #[prost(uint32, optional, tag = "48")]
+    compilers_peak: Option<u32>,
+    #[prost(message, optional, tag = "49")]
+    rescue: Option<PackedRescue>,
 }
 
 impl Record for Summary {
@@ -209,6 +215,9 @@ impl Packed {
             pgmajfault: summary.pages.pgmajfault,
             offloaded_to: summary.offloaded_to.clone(),
             memory_limit_at_start: summary.memory_limit_at_start.map(|bytes| bytes.0),
+            largest_process: summary.largest_process.as_ref().map(PackedLargestProcess::of),
+            compilers_peak: summary.compilers_peak,
+            rescue: summary.rescue.as_ref().map(PackedRescue::of),
         }
     }
 
@@ -265,6 +274,9 @@ impl Packed {
             starved: self.starved.map(Millis),
             starved_at_end: self.starved_at_end.map(Millis),
             phases: self.phases.drain(..).map(PackedPhase::phase).collect(),
+            largest_process: self.largest_process.take().map(PackedLargestProcess::largest_process),
+            compilers_peak: self.compilers_peak,
+            rescue: self.rescue.take().map(PackedRescue::rescue),
             unneeded: self.unneeded,
             offloaded_to: std::mem::take(&mut self.offloaded_to),
             opening: OpeningRecord {

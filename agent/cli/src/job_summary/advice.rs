@@ -6,7 +6,7 @@ use plimsoll_client::{
     questions::{Client, QuestionFailure},
 };
 use plimsoll_proto::{
-    limits,
+    limits, measured,
     v1::{Key, PredictRequest, Prediction, ShouldRetryRequest, Verdict},
 };
 
@@ -79,15 +79,16 @@ async fn collect_answers(
 
 /// Whether too little memory ended the build or slowed it down, so that it needs more than was measured.
 pub(super) fn was_held_back(facts: &BuildFacts) -> bool {
-    facts.totals.oom_kill.unwrap_or(0) > 0 || facts.totals.starved_ms.unwrap_or(0) > 0
+    let was_ended = facts.rescue.as_ref().is_some_and(|rescue| rescue.ended_ms.is_some());
+    facts.totals.oom_kill.unwrap_or(0) > 0 || facts.totals.starved_ms.unwrap_or(0) > 0 || was_ended
 }
 
 /// A memory request from this build alone, bytes; at least the smallest size that a server would name. `None`
 /// if the need was not measured, the work was done elsewhere, or memory was short, so that the need is higher
 /// than measured.
 pub(super) fn from_need(facts: &BuildFacts) -> Option<u64> {
-    let need =
-        facts.totals.need_peak_bytes.filter(|_| !was_held_back(facts) && facts.offloaded_to.is_empty())?;
+    let is_whole = facts.offloaded_to.is_empty() && !measured::was_rescued(facts.rescue.as_ref());
+    let need = facts.totals.need_peak_bytes.filter(|_| !was_held_back(facts) && is_whole)?;
     let wanted = need.saturating_add(need.saturating_mul(MARGIN_PERCENT) / 100);
     Some(wanted.div_ceil(STEP_BYTES).saturating_mul(STEP_BYTES).max(limits::MEMORY_FLOOR_BYTES))
 }

@@ -98,6 +98,8 @@ fn report_json(facts: &BuildFacts) -> Value {
         "phases": to_json(&facts.phases),
         "peak_phase": facts.peak_phase().map(|phase| &phase.name),
         "need_curve_bytes": facts.curve,
+        "largest_process": to_json(&facts.largest_process),
+        "rescue": to_json(&facts.rescue),
         "delivery": {
             "delivered": delivery.delivered,
             "lost": delivery.lost,
@@ -197,6 +199,8 @@ mod tests {
                 resources: message("Resources", fill),
                 phases: vec![message("Phase", fill)],
                 curve: vec![1, 2],
+                largest_process: Some(message("LargestProcess", fill)),
+                rescue: Some(message("Rescue", fill)),
                 ..BuildFacts::default()
             };
             facts.advice.prediction = Some(message("Prediction", fill));

@@ -51,6 +51,14 @@ impl fmt::Display for ReportHead<'_> {
                 write!(f, "; {sentence}")?;
             }
         }
+        let is_stopped = summary.censored || summary.oom_kill.unwrap_or(0) > 0;
+        if let Some(largest) = measured::largest_process(&summary).filter(|_| is_stopped) {
+            write!(f, "; largest: {largest}")?;
+        }
+        let rescued = facts::sentence(&summary, Line::Rescue);
+        if !rescued.is_empty() {
+            write!(f, "; rescue {rescued}")?;
+        }
         measured::offloaded_note(&summary).map_or(Ok(()), |elsewhere| write!(f, ", but {elsewhere}"))
     }
 }

@@ -23,7 +23,9 @@ use plimsoll_base::ci::CiSystem;
 use plimsoll_client::delivery;
 use plimsoll_measure::clock;
 use plimsoll_proto::shown::clean;
-use plimsoll_proto::v1::{Cause, Exit, OomOrigin, Outcome, Phase, Resources, Source, Summary, Totals};
+use plimsoll_proto::v1::{
+    Cause, Exit, LargestProcess, OomOrigin, Outcome, Phase, Rescue, Resources, Source, Summary, Totals,
+};
 
 pub(crate) use advice::{Advice, AdviceRequest, ask};
 pub(crate) use json::write as write_file;
@@ -117,6 +119,10 @@ pub(crate) struct BuildFacts {
     pub(crate) phases: Vec<Phase>,
     /// The memory need over time: the highest need in each of many equal parts of the build.
     pub(crate) curve: Vec<u64>,
+    /// The process that used most memory, if any could be seen.
+    pub(crate) largest_process: Option<LargestProcess>,
+    /// What rescue did, or would have done; `None` if it was off, or had nothing to do.
+    pub(crate) rescue: Option<Rescue>,
     pub(crate) attempt: String,
     /// Number of the attempt; 0 counts as 1.
     pub(crate) number: u32,
@@ -162,6 +168,9 @@ impl BuildFacts {
             censored: was_held_back && proves && outcome != Outcome::Succeeded,
             outcome: outcome.into(),
             phases: self.phases.clone(),
+            largest_process: self.largest_process.clone(),
+            compilers_peak: totals.compilers_peak,
+            rescue: self.rescue.clone(),
             peak_phase: self.peak_phase().map(|phase| phase.name.clone()).unwrap_or_default(),
             ..Summary::default()
         }

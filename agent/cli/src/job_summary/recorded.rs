@@ -7,8 +7,8 @@ use plimsoll_proto::{
     fixtures::assert_pinned,
     reasons::SizeBound,
     v1::{
-        Action, Basis, Cause, Exit, Key, OomOrigin, Outcome, Outlook, Phase, Prediction, Quantity, Resources,
-        Source, Totals, Verdict,
+        Action, Basis, Cause, Exit, Key, LargestProcess, OomOrigin, Outcome, Outlook, Phase, Prediction,
+        Quantity, Rescue, Resources, Source, Totals, Verdict,
     },
 };
 
@@ -79,6 +79,11 @@ fn verdict() -> Verdict {
     }
 }
 
+fn largest() -> LargestProcess {
+    let (program, file) = ("cc1plus".to_owned(), "big.cc".to_owned());
+    LargestProcess { program, file, memory_bytes: 2 * GIB, elapsed_ms: 61_000 }
+}
+
 fn killed(facts: &mut BuildFacts, origin: OomOrigin) {
     facts.totals.oom_kill = Some(2);
     facts.totals.oom_origin = origin.into();
@@ -133,6 +138,14 @@ fn pages() -> Vec<(&'static str, BuildFacts)> {
             }),
         ),
         ("the server's word counts more than one build", predicted(known)),
+        (
+            "the largest process is named, and what rescue did",
+            with(|facts| {
+                facts.largest_process = Some(largest());
+                facts.totals.compilers_peak = Some(8);
+                facts.rescue = Some(Rescue { pauses: 1, paused_ms: 18_000, ..Rescue::default() });
+            }),
+        ),
         ("no advice has its reason", with(|facts| facts.advice.problem = Some("no server".to_owned()))),
         ("a default is no advice", predicted(default)),
         ("a size after a failure has no share of a guess", predicted(guess)),
@@ -186,6 +199,14 @@ fn lines() -> Vec<(&'static str, BuildFacts)> {
             with(|facts| facts.advice.problem = Some("the server is away".to_owned())),
         ),
         ("the limit that was met is blamed", by(OomOrigin::OwnLimit, 4 * GIB - 1)),
+        (
+            "a killed build names its largest process, and what rescue did",
+            with(|facts| {
+                killed(facts, OomOrigin::OwnLimit);
+                facts.largest_process = Some(largest());
+                facts.rescue = Some(Rescue { ended_ms: Some(90_000), ..Rescue::default() });
+            }),
+        ),
         ("others may share the limit", by(OomOrigin::LimitAbove, GIB)),
         (
             "a signal, and where the samples wait",

@@ -26,7 +26,7 @@ pub(super) fn measured_lines(facts: &BuildFacts, settings: &Settings) -> String 
     let summary = facts.summary();
     page.sentences(&summary, &[Line::Memory, Line::Notes]);
     draw_curve(&mut page, facts, settings.utf8);
-    page.sentences(&summary, &[Line::Cpu, Line::Killed, Line::HeldBack]);
+    page.sentences(&summary, &[Line::Cpu, Line::Killed, Line::Processes, Line::HeldBack, Line::Rescue]);
     page.block("phases", phase_lines(&summary, settings.columns).lines());
     page.line("samples", &words::samples(facts));
     for note in &facts.notes {

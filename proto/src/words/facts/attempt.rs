@@ -8,7 +8,7 @@ use super::{
 use crate::{
     evidence, figures, measured,
     shown::clean,
-    v1::{OomOrigin, Outcome, Source, Summary},
+    v1::{OomOrigin, Outcome, Rescue, Source, Summary},
 };
 
 impl Described for Summary {
@@ -39,10 +39,13 @@ const FACTS: &[Fact<Summary>] = &[
     fact(Line::Memory, "need of that", " ({})", Words(measured::need_of_ask_words)),
     fact(Line::Killed, "killed for memory", "the kernel killed {}", Words(killed)),
     fact(Line::Killed, "whole group killed", ", the whole group {}", Words(|of| times_of(of.oom_group_kill))),
+    fact(Line::Processes, "largest process", "largest {}", Words(largest)),
+    fact(Line::Processes, "compilers at once", "; compilers at once: {}", Count(|of| measured::above_zero(of.compilers_peak.map(u64::from)))),
     fact(Line::HeldBack, "starved for", ", starved for {}", Millis(|of| measured::above_zero(of.starved_ms))),
     fact(Line::HeldBack, "stalled for memory for", ", stalled for memory for {}", Micros(|of| measured::above_zero(of.memory_stall_usec))),
     // the kernel adds up the time of all processors, so it may be longer than the attempt
     fact(Line::HeldBack, "throttled for", ", throttled for {} over all processors", Micros(|of| measured::above_zero(of.throttled_usec))),
+    fact(Line::Rescue, "rescue", "{}", Words(|of| of.rescue.as_ref().map(|rescue| rescued(rescue, of.need_peak_bytes)))),
     fact(Line::Samples, "samples", "{}", Words(samples)),
     fact(Line::Samples, "samples lost", ", {} lost", Count(|of| measured::above_zero(Some(of.samples_lost)))),
     fact(Line::Samples, "read from", ", from {}", Words(|of| measured::source_words(of.source()).map(str::to_owned))),
@@ -141,4 +144,31 @@ fn killed(of: &Summary) -> Option<String> {
         OomOrigin::Host => "because the whole machine had no memory left",
     };
     Some(format!("{processes} {place}"))
+}
+
+fn largest(of: &Summary) -> Option<String> {
+    let elapsed = of.largest_process.as_ref()?.elapsed_ms;
+    Some(format!("{} at {}", measured::largest_process(of)?, figures::millis(elapsed)))
+}
+
+/// What rescue did for a build that needed `need` bytes at once.
+fn rescued(rescue: &Rescue, need: Option<u64>) -> String {
+    let times = |number: u32| figures::counted_as(number.into(), "time", "times");
+    let would = rescue.would_pause_ms.map(|at| {
+        let processes = figures::counted_as(rescue.would_pause_processes.into(), "process", "processes");
+        format!("would have paused {processes} at {}", figures::millis(at))
+    });
+    let paused = (rescue.pauses > 0 || rescue.paused_ms > 0).then(|| {
+        let together = rescue.together_peak_bytes;
+        let spared = need.filter(|need| together > *need).map(|_| figures::bytes(together));
+        let spared = spared.map(|all| format!(" (without that, {all} at once)")).unwrap_or_default();
+        format!("paused {}, {} in all{spared}", times(rescue.pauses), figures::millis(rescue.paused_ms))
+    });
+    let raised = (rescue.raises > 0).then(|| format!("raised the memory limit {}", times(rescue.raises)));
+    let ended = rescue
+        .ended_ms
+        .map(|at| format!("ended the build after {}: it hung at its memory limit", figures::millis(at)));
+    let gave_up = named(&rescue.gave_up).map(|why| format!("gave up: {why}"));
+    let all: Vec<String> = [would, paused, raised, ended, gave_up].into_iter().flatten().collect();
+    all.join("; ")
 }

@@ -31,10 +31,14 @@ plimsoll_base::named_enum! {
         Notes => "",
         /// What the kernel killed for memory.
         Killed => "killed",
+        /// The largest process, and how many ran at once.
+        Processes => "processes",
         /// Money for what was requested.
         Money => "money",
         /// Time that the build lost because of limits.
         HeldBack => "held back",
+        /// What rescue did at the memory limit, or would have done.
+        Rescue => "rescue",
         /// What was measured, and by which source.
         Samples => "samples",
         /// What was predicted at its start, against what came.

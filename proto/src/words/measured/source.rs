@@ -1,11 +1,13 @@
 //! Sources of a need that may be below the true peak, and the words that all output uses for them.
 //!
-//! A cgroup counts every page of a build. Two other sources do not:
+//! A cgroup counts every page of a build. Two other sources do not, and a build whose processes were paused needs less at once than it would
+//! have needed:
 //!
 //! | source | what it misses |
 //! |---|---|
 //! | Prometheus | peaks between two scrapes, 15 to 60 seconds apart |
 //! | the sum over the processes of a build | files in shared memory and other tmpfs, memory of the kernel |
+//! | a build that rescue paused | processes that did not run at the same time |
 
 use super::{need, need_cell};
 use crate::{
@@ -20,6 +22,8 @@ pub enum IncompleteNeed {
     Prometheus,
     /// The sum over the processes of a build that has no cgroup of its own.
     Processes,
+    /// A cgroup, while rescue paused processes of the build, or ended it.
+    Paused,
 }
 
 /// The note next to a need that is a sum over processes.
@@ -40,19 +44,20 @@ pub fn marked_need_cell(summary: &Summary) -> String {
 }
 
 impl IncompleteNeed {
-    /// Both sources.
-    pub const ALL: [Self; 2] = [Self::Prometheus, Self::Processes];
+    /// All sources.
+    pub const ALL: [Self; 3] = [Self::Prometheus, Self::Processes, Self::Paused];
 
     /// `source` as a source of lower bounds; `None` if needs from it are complete.
     pub fn of(source: Source) -> Option<Self> {
-        Self::ALL.into_iter().find(|need| need.source() == source)
+        Self::ALL.into_iter().find(|need| need.source() == Some(source))
     }
 
-    /// The source on the wire.
-    pub fn source(self) -> Source {
+    /// The source on the wire; `None` if the source does not make the need incomplete.
+    pub fn source(self) -> Option<Source> {
         match self {
-            Self::Prometheus => Source::Prometheus,
-            Self::Processes => Source::ProcessTree,
+            Self::Prometheus => Some(Source::Prometheus),
+            Self::Processes => Some(Source::ProcessTree),
+            Self::Paused => None,
         }
     }
 
@@ -61,6 +66,7 @@ impl IncompleteNeed {
         match self {
             Self::Prometheus => "read by Prometheus",
             Self::Processes => BY_PROCESSES,
+            Self::Paused => "paused by rescue",
         }
     }
 
@@ -69,6 +75,7 @@ impl IncompleteNeed {
         match self {
             Self::Prometheus => "peaks from Prometheus",
             Self::Processes => "needs measured by processes",
+            Self::Paused => "needs of paused builds",
         }
     }
 }

@@ -121,6 +121,8 @@ size_bounds! {
     PeaksFromPrometheus: "peaks from Prometheus", "peaks from Prometheus raise a limit and do not lower it", Nothing;
     /// The same of needs that are sums over processes.
     NeedsByProcesses: "needs measured by processes", "needs measured by processes raise a limit and do not lower it", Nothing;
+    /// The same of needs of builds that rescue paused.
+    NeedsOfPaused: "needs of paused builds", "needs of paused builds raise a limit and do not lower it", Nothing;
     /// Lowered to the largest size that the pool of this name accepts.
     Pool(pool: String, size: String): "pool {pool} takes {size} at most", "cut to what pool {pool} takes, {size}", Share;
     /// The size that the last attempt had.
@@ -183,12 +185,13 @@ impl SizeBound {
         match source {
             IncompleteNeed::Prometheus => Self::PeaksFromPrometheus,
             IncompleteNeed::Processes => Self::NeedsByProcesses,
+            IncompleteNeed::Paused => Self::NeedsOfPaused,
         }
     }
 
     /// Whether needs that may be below the peak decided.
     pub const fn is_incomplete(&self) -> bool {
-        matches!(self, Self::PeaksFromPrometheus | Self::NeedsByProcesses)
+        matches!(self, Self::PeaksFromPrometheus | Self::NeedsByProcesses | Self::NeedsOfPaused)
     }
 
     /// Whether a text leaves out "enough for N % of builds".

@@ -94,9 +94,10 @@ fn can_have_bound(kind: SizeKind, bound: &SizeBound) -> bool {
         SizeBound::Request => matches!(kind, SizeKind::MemoryLimit | SizeKind::CpuLimit),
         SizeBound::LastLimit => matches!(kind, SizeKind::MemoryRequest | SizeKind::CpuRequest),
         SizeBound::AboveRequest(_) => kind == SizeKind::MemoryRequest,
-        SizeBound::Preset | SizeBound::PeaksFromPrometheus | SizeBound::NeedsByProcesses => {
-            kind == SizeKind::MemoryLimit
-        }
+        SizeBound::Preset
+        | SizeBound::PeaksFromPrometheus
+        | SizeBound::NeedsByProcesses
+        | SizeBound::NeedsOfPaused => kind == SizeKind::MemoryLimit,
         SizeBound::LastSize(_)
         | SizeBound::TrustedNeed
         | SizeBound::Stopped(_)

@@ -120,8 +120,9 @@ pub fn used_attempts(attempts: &[UsedAttempt], most: usize) -> FactTable {
     let is_left_out = |used: &&UsedAttempt| used.weight <= 0.0;
     let shown = attempts.iter().take(most).chain(attempts.iter().skip(most).filter(is_left_out));
     table_of(columns, shown, |used| {
-        let note =
-            IncompleteNeed::of(used.incomplete()).map_or_else(String::new, |need| need.note().to_owned());
+        let source = IncompleteNeed::of(used.incomplete());
+        let incomplete = if used.paused { Some(IncompleteNeed::Paused) } else { source };
+        let note = incomplete.map_or_else(String::new, |need| need.note().to_owned());
         let size = |size: u64| Number(cell_bound(Some(bytes(size)), used.censored));
         let weight = used.weight * 100.0;
         [

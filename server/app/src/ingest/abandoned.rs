@@ -93,6 +93,8 @@ pub(crate) fn end_of_abandoned(session: &Session) -> Finish {
         ended: false,
         offloaded_to: String::new(),
         phases: Vec::new(),
+        largest_process: None,
+        rescue: None,
     }
 }
 

@@ -89,6 +89,8 @@ impl Worker {
         summary = summary.with_phases(finish.phases.clone());
         summary.started_unix_ms = started;
         summary.offloaded_to.clone_from(&finish.offloaded_to);
+        summary.largest_process.clone_from(&finish.largest_process);
+        summary.rescue.clone_from(&finish.rescue);
         if finish.ended && finish.exit.is_none() {
             summary.outcome = Outcome::Ended;
         }

@@ -107,6 +107,8 @@ pub(crate) fn finish(attempt: AttemptId) -> Finish {
         exit: Some(Exit::Code(0)),
         totals: FinalTotals::default(),
         phases: Vec::new(),
+        largest_process: None,
+        rescue: None,
         keeps_ticket: false,
         ended: false,
         offloaded_to: String::new(),

@@ -147,6 +147,7 @@ impl Ingest {
     /// Ends and seals an attempt; returns its last sequence number.
     pub(crate) async fn finish(&self, mut finish: Finish, stream: &StreamHandle) -> Result<u64, Refusal> {
         mask::phases(&mut finish.phases);
+        mask::processes(finish.largest_process.as_mut(), finish.rescue.as_mut());
         let finish = Box::new(finish);
         self.ask_worker(|answer| Request::Finish { finish, stream: stream.clone(), answer }).await
     }

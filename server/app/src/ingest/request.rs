@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use plimsoll_core::domain::{
-    Attempt, AttemptId, Exit, FinalTotals, JobPod, Millis, Phase, ReportedOutcome, Sample, SampleAccumulator,
-    Verdict,
+    Attempt, AttemptId, Exit, FinalTotals, JobPod, LargestProcess, Millis, Phase, ReportedOutcome, Rescue,
+    Sample, SampleAccumulator, Verdict,
 };
 use tokio::sync::{broadcast, oneshot};
 
@@ -109,6 +109,9 @@ pub(crate) struct Finish {
     pub(crate) totals: FinalTotals,
     /// The phases in order. They do not overlap and are within `wall`.
     pub(crate) phases: Vec<Phase>,
+    pub(crate) largest_process: Option<LargestProcess>,
+    /// What rescue did, or would have done; its times are within `wall`.
+    pub(crate) rescue: Option<Rescue>,
     /// Whether the ticket is kept, so that a retry can use its slot.
     pub(crate) keeps_ticket: bool,
     /// Name of the service that ran the build: see

@@ -6,8 +6,8 @@ mod observation;
 use std::sync::Arc;
 
 use marks::{
-    BY_LOG, BY_PROCESSES, HELD_BACK, NO_MEASUREMENT, NODES_FAULT, ON_PRESET, OWN_JOB, PackedSizes, SCRAPED,
-    flags_of,
+    BY_LOG, BY_PROCESSES, HELD_BACK, NO_MEASUREMENT, NODES_FAULT, ON_PRESET, OWN_JOB, PAUSED, PackedSizes,
+    SCRAPED, flags_of,
 };
 pub use marks::{CommitMark, JobMark, RefMark};
 pub use observation::RungObservation;
@@ -74,7 +74,7 @@ impl AttemptBrief {
     /// What the attempt proves about the need: the full need if it succeeded, a lower bound if memory stopped it, `None` otherwise or if
     /// its use does not count as a measurement.
     pub fn proven_need(&self) -> Option<Bytes> {
-        let is_scraped_once = self.flags & SCRAPED != 0 && self.wall.0 == 0;
+        let is_scraped_once = self.incomplete() == Some(IncompleteNeed::Prometheus) && self.wall.0 == 0;
         let ended = (self.outcome == Outcome::Succeeded && !is_scraped_once)
             || self.proven_cause().is_some_and(Cause::is_memory);
         Some(self.need_peak).filter(|need| need.0 > 0 && ended && !self.is_not_a_measurement())
@@ -107,10 +107,11 @@ impl AttemptBrief {
 
     /// The source of the need, if that source gives only a lower bound of it.
     pub(crate) fn incomplete(&self) -> Option<IncompleteNeed> {
-        match self.flags & (SCRAPED | BY_PROCESSES) {
+        match self.flags & PAUSED {
             0 => None,
             SCRAPED => Some(IncompleteNeed::Prometheus),
-            _ => Some(IncompleteNeed::Processes),
+            BY_PROCESSES => Some(IncompleteNeed::Processes),
+            _ => Some(IncompleteNeed::Paused),
         }
     }
 

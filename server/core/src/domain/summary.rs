@@ -11,9 +11,9 @@ use plimsoll_proto::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Attempt, AttemptId, Bytes, Cause, Cores, CpuMicros, EvidenceSource, Exit, Key, MeasurementSource, Micros,
-    Millis, OomOrigin, OpeningRecord, Outcome, Phase, PredictionSnapshot, Resources, SampleAccumulator,
-    SessionId,
+    Attempt, AttemptId, Bytes, Cause, Cores, CpuMicros, EvidenceSource, Exit, Key, LargestProcess,
+    MeasurementSource, Micros, Millis, OomOrigin, OpeningRecord, Outcome, Phase, PredictionSnapshot, Rescue,
+    Resources, SampleAccumulator, SessionId,
 };
 
 /// The permanent record of an ended attempt.
@@ -114,6 +114,15 @@ pub struct Summary {
     /// The phases named in the build's output, in order, without overlap.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
+    /// The process that used most memory; `None` if no process could be seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub largest_process: Option<LargestProcess>,
+    /// Most compilers and linkers that ran at once; `None` if no process could be seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compilers_peak: Option<u32>,
+    /// What rescue did, or would have done; `None` if it was off, or had nothing to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rescue: Option<Rescue>,
 }
 
 /// Identifies the agent run that delivered an attempt: equal if the same run delivers the attempt again, different for another run with the
@@ -160,6 +169,8 @@ pub struct FinalTotals {
     pub starved: Option<Millis>,
     /// The memory limit at the end, 0 for none; `None` if it is the one at the start, or is not known.
     pub memory_limit: Option<Bytes>,
+    /// Most compilers and linkers that ran at once.
+    pub compilers_peak: Option<u32>,
 }
 
 /// Share of the CPU time that a build could have used, lost at its limit, from which its use is less than it wanted.
@@ -211,6 +222,9 @@ impl Summary {
             unneeded: false,
             offloaded_to: String::new(),
             phases: Vec::new(),
+            largest_process: None,
+            compilers_peak: None,
+            rescue: None,
         }
     }
 
@@ -278,6 +292,9 @@ impl Summary {
             unneeded: false,
             offloaded_to: String::new(),
             phases: Vec::new(),
+            largest_process: None,
+            compilers_peak: totals.compilers_peak,
+            rescue: None,
         }
     }
 
@@ -359,7 +376,18 @@ impl Summary {
 
     /// The measured need, or its proven lower bound.
     pub fn proven_need(&self) -> Bytes {
-        if self.censored { self.stopped_at() } else { self.need_peak }
+        if self.censored { self.stopped_at() } else { self.need_peak.max(self.need_without_rescue()) }
+    }
+
+    /// Whether rescue paused processes of the build, or ended it: see [`Rescue::interfered`].
+    pub fn was_rescued(&self) -> bool {
+        self.rescue.as_ref().is_some_and(Rescue::interfered)
+    }
+
+    /// The need that the build would at least have had without pauses; 0 if rescue did not pause or end it.
+    pub fn need_without_rescue(&self) -> Bytes {
+        let rescue = self.rescue.as_ref().filter(|rescue| rescue.interfered());
+        rescue.map_or(Bytes(0), |rescue| rescue.together_peak)
     }
 
     /// Whether the cause follows from a line of the log alone, or a cause of memory from an exit code. Any build can write such a line and
@@ -379,7 +407,8 @@ impl Summary {
 
     /// The source of the need, if that source gives only a lower bound. Such a need may raise a request and lowers no limit.
     pub fn incomplete(&self) -> Option<IncompleteNeed> {
-        IncompleteNeed::of(self.source)
+        let paused = self.was_rescued().then_some(IncompleteNeed::Paused);
+        paused.or_else(|| IncompleteNeed::of(self.source))
     }
 
     /// Whether the attempt's use does not show what such a build needs, because its work was done already or elsewhere. If memory stopped

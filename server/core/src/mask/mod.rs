@@ -28,7 +28,7 @@ use std::{borrow::Cow, mem, sync::LazyLock};
 use regex::{Captures, Regex};
 use serde_json::Value;
 
-use crate::domain::{Attempt, Evidence, Key, ListedRun, Phase};
+use crate::domain::{Attempt, Evidence, Key, LargestProcess, ListedRun, Phase, Rescue};
 
 /// The text that replaces a secret.
 const MASK: &str = "[MASKED]";
@@ -151,6 +151,12 @@ pub fn phases(phases: &mut [Phase]) {
     for phase in phases {
         mask(&mut phase.name);
     }
+}
+
+/// Masks secrets in the names of a process and its file, and in what rescue wrote.
+pub fn processes(largest: Option<&mut LargestProcess>, rescue: Option<&mut Rescue>) {
+    let names = largest.into_iter().flat_map(|process| [&mut process.program, &mut process.file]);
+    names.chain(rescue.map(|rescue| &mut rescue.gave_up)).for_each(mask);
 }
 
 /// Masks secrets in one string.

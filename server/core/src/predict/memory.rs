@@ -35,7 +35,7 @@ const RETRIED_SIZE_FACTOR: f64 = 1.2;
 const UNSEEN_WITH_PRESET: f64 = 0.15;
 
 /// A limit for `need` with room for hot file pages.
-pub(super) fn with_pages(need: Bytes) -> Bytes {
+pub(crate) fn with_pages(need: Bytes) -> Bytes {
     let least = Bytes(need.0.saturating_add(MIN_PAGES_ROOM.0));
     Bytes::from_f64(need.as_f64() * PAGES_FACTOR).max(least)
 }

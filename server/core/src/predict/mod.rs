@@ -62,6 +62,7 @@ use self::held_back::HeldBack;
 pub use self::jobs::median;
 pub use self::lowering::taken_back_by;
 use self::memory::FailureCost;
+pub(crate) use self::memory::with_pages;
 pub(crate) use self::next_size::{MemoryEnd, NextSize};
 pub use self::plan::step_above;
 use self::presets::PresetShares;
@@ -141,7 +142,7 @@ pub fn defaults_raised_to_need(history: &History, key: &Key, settings: &Settings
 /// The memory request after a node evicted a build that `used` more than its request: `used` plus room for file pages, which the kubelet
 /// counts too, and at most `limit`. In whole MiB.
 pub fn request_after_eviction(used: Bytes, limit: Bytes) -> Bytes {
-    memory::with_pages(used).min(limit.max(used)).ceil_mib()
+    with_pages(used).min(limit.max(used)).ceil_mib()
 }
 
 /// Like [`predict`], with the attempts behind the prediction, highest weight first. Those that were left out as odd have the weight 0.

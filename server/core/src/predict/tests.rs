@@ -11,6 +11,7 @@ mod lowering;
 mod odd;
 mod parts;
 mod presets;
+mod rescue;
 mod times;
 mod trust;
 

@@ -112,9 +112,20 @@ fn pictures(shown: &GetAttemptResponse, summary: &Summary) -> Markup {
     }
 }
 
+const ENDING: [Line; 8] = [
+    Line::Result,
+    Line::Time,
+    Line::Killed,
+    Line::Processes,
+    Line::HeldBack,
+    Line::Rescue,
+    Line::Samples,
+    Line::Evidence,
+];
+
 /// How the attempt ended: what the kernel and the command reported.
 fn ending(summary: &Summary) -> Markup {
-    html! { h2 { "Evidence" } div.sheet { (fact_list(summary, &[Line::Result, Line::Time, Line::Killed, Line::HeldBack, Line::Samples, Line::Evidence])) } }
+    html! { h2 { "Evidence" } div.sheet { (fact_list(summary, &ENDING)) } }
 }
 
 fn fact_list(summary: &Summary, lines: &[Line]) -> Markup {

@@ -1,8 +1,10 @@
-//! Nested messages of a packed summary: its key, its phases, its prediction.
+//! Nested messages of a packed summary: its key, its phases, its prediction, its largest process, what rescue did.
 
 use std::{collections::BTreeMap, mem};
 
-use plimsoll_core::domain::{Bytes, Cores, CpuMicros, Hints, Key, Millis, Phase, PredictionSnapshot};
+use plimsoll_core::domain::{
+    Bytes, Cores, CpuMicros, Hints, Key, LargestProcess, Millis, Phase, PredictionSnapshot, Rescue,
+};
 use plimsoll_proto::{key::TEXTS, key_texts};
 use prost::Message;
 
@@ -66,6 +68,40 @@ pub(super) struct PackedPhase {
     need_peak: u64,
     #[prost(uint64, tag = "5")]
     cpu: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct PackedLargestProcess {
+    #[prost(string, tag = "1")]
+    program: String,
+    #[prost(string, tag = "2")]
+    file: String,
+    #[prost(uint64, tag = "3")]
+    memory: u64,
+    #[prost(uint64, tag = "4")]
+    elapsed: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct PackedRescue {
+    #[prost(uint64, optional, tag = "1")]
+    would_pause: Option<u64>,
+    #[prost(uint32, tag = "2")]
+    would_pause_processes: u32,
+    #[prost(uint32, tag = "3")]
+    pauses: u32,
+    #[prost(uint64, tag = "4")]
+    paused: u64,
+    #[prost(uint64, tag = "5")]
+    paused_process_time: u64,
+    #[prost(uint64, tag = "6")]
+    together_peak: u64,
+    #[prost(string, tag = "7")]
+    gave_up: String,
+    #[prost(uint32, tag = "8")]
+    raises: u32,
+    #[prost(uint64, optional, tag = "9")]
+    ended: Option<u64>,
 }
 
 impl PackedKey {
@@ -143,6 +179,48 @@ impl PackedPhase {
             wall: Millis(self.wall),
             need_peak: Bytes(self.need_peak),
             cpu: CpuMicros(self.cpu),
+        }
+    }
+}
+
+impl PackedLargestProcess {
+    pub(super) fn of(process: &LargestProcess) -> Self {
+        let LargestProcess { program, file, memory, elapsed } = process.clone();
+        Self { program, file, memory: memory.0, elapsed: elapsed.0 }
+    }
+
+    pub(super) fn largest_process(self) -> LargestProcess {
+        let Self { program, file, memory, elapsed } = self;
+        LargestProcess { program, file, memory: Bytes(memory), elapsed: Millis(elapsed) }
+    }
+}
+
+impl PackedRescue {
+    pub(super) fn of(rescue: &Rescue) -> Self {
+        Self {
+            would_pause: rescue.would_pause.map(|time| time.0),
+            would_pause_processes: rescue.would_pause_processes,
+            pauses: rescue.pauses,
+            paused: rescue.paused.0,
+            paused_process_time: rescue.paused_process_time.0,
+            together_peak: rescue.together_peak.0,
+            gave_up: rescue.gave_up.clone(),
+            raises: rescue.raises,
+            ended: rescue.ended.map(|time| time.0),
+        }
+    }
+
+    pub(super) fn rescue(self) -> Rescue {
+        Rescue {
+            would_pause: self.would_pause.map(Millis),
+            would_pause_processes: self.would_pause_processes,
+            pauses: self.pauses,
+            paused: Millis(self.paused),
+            paused_process_time: Millis(self.paused_process_time),
+            together_peak: Bytes(self.together_peak),
+            gave_up: self.gave_up,
+            raises: self.raises,
+            ended: self.ended.map(Millis),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Every summary comes back, and nothing is made up.
 
-use plimsoll_core::domain::{Hints, Key, Phase, PredictionSnapshot};
+use plimsoll_core::domain::{Hints, Key, LargestProcess, Phase, PredictionSnapshot, Rescue};
 use proptest::prelude::*;
 
 use super::*;
@@ -63,6 +63,10 @@ prop_compose! {
             oom_group_kill: some(29), memory_stall: some(30).map(Micros), pages: PageCounters::all(some(31)),
             throttled: some(0).map(Micros), starved: some(1).map(Millis), starved_at_end: some(2).map(Millis),
             phases: if set(3) { vec![phase] } else { Vec::new() },
+            largest_process: some(4).map(|n| LargestProcess { program: "cc1plus".into(), file: n.to_string(), memory: Bytes(n), elapsed: Millis(n / 2) }),
+            compilers_peak: set(5).then_some(number),
+            rescue: some(6).map(|n| Rescue { would_pause: some(7).map(Millis), would_pause_processes: number, pauses: number / 2, paused: Millis(n),
+                paused_process_time: Millis(n / 3), together_peak: Bytes(n / 5), gave_up: n.to_string(), raises: number / 3, ended: some(8).map(Millis) }),
             ..Summary::recorded(attempt(n[0]), key)
         }
     }

@@ -1,8 +1,9 @@
 //! One attempt, two side by side, and lists of them.
 
 use plimsoll_proto::v1::{
-    Action, Cause, Exit, Filter, GetAttemptResponse, Key, ListAttemptsRequest, ListAttemptsResponse,
-    OomOrigin, Outcome, Phase, Predicted, Resources, Sample, Source, Summary, Verdict,
+    Action, Cause, Exit, Filter, GetAttemptResponse, Key, LargestProcess, ListAttemptsRequest,
+    ListAttemptsResponse, OomOrigin, Outcome, Phase, Predicted, Rescue, Resources, Sample, Source, Summary,
+    Verdict,
 };
 
 use super::{Answers, COLOURED, MIDDLING, NARROW, NOON, PLAIN};
@@ -40,6 +41,28 @@ fn fitted() -> Summary {
         oom_kill: None,
         ..stopped()
     }
+}
+
+/// A build for which rescue did all that it can.
+fn rescued() -> Summary {
+    let process = LargestProcess {
+        program: "cc1plus".into(),
+        file: "bi\u{1b}[2Jg.cc".into(),
+        memory_bytes: 3 << 28,
+        elapsed_ms: 50_000,
+    };
+    let rescue = Rescue {
+        would_pause_ms: Some(12_000),
+        would_pause_processes: 1,
+        pauses: 4,
+        paused_ms: 18_000,
+        paused_process_ms: 40_000,
+        together_peak_bytes: 3 << 30,
+        gave_up: "no process\u{9b} runs".into(),
+        raises: 3,
+        ended_ms: Some(60_000),
+    };
+    Summary { largest_process: Some(process), compilers_peak: Some(8), rescue: Some(rescue), ..stopped() }
 }
 
 fn by_processes() -> Summary {
@@ -113,6 +136,8 @@ fn described() -> Answers {
         ("phases of one name are one row, and names are cut", render_attempt(&shown(named), MIDDLING)),
         ("what held it back, and which limit killed, is shown", show(held)),
         ("what did not hold it back is not shown", show(zeros)),
+        ("its largest process is named", show(Summary { rescue: None, ..rescued() })),
+        ("all that rescue did is named", show(rescued())),
         ("a prediction is held against what came", forecast(predicted, fitted())),
         ("the time was held", forecast(Predicted { wall_p95_ms: 90_000, ..predicted }, fitted())),
         ("a limit that was too small, and no word of the time", forecast(predicted, stopped())),

@@ -50,6 +50,7 @@ fn predictions() -> Answers {
         wall_ms: 61_000,
         measured_bytes: 1 << 29,
         incomplete: Source::Unspecified.into(),
+        paused: false,
     };
     let processes = UsedAttempt {
         incomplete: Source::ProcessTree.into(),

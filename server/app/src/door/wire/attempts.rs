@@ -1,7 +1,8 @@
 //! Ended and running attempts as messages of `Stats`.
 
 use plimsoll_core::domain::{
-    Cause, Exit, FieldViolation, OomOrigin, Phase, PredictionSnapshot, Resources, Sample, Summary,
+    Cause, Exit, FieldViolation, LargestProcess, OomOrigin, Phase, PredictionSnapshot, Rescue, Resources,
+    Sample, Summary,
 };
 use plimsoll_proto::{limits, measured, v1 as pb};
 
@@ -75,6 +76,9 @@ pub(crate) fn summary(summary: &Summary) -> pb::Summary {
         starved_ms: summary.starved.map(|t| t.0),
         phases: summary.phases.iter().map(phase).collect(),
         peak_phase: summary.peak_phase().map(|phase| phase.name.clone()).unwrap_or_default(),
+        largest_process: summary.largest_process.as_ref().map(largest_process),
+        compilers_peak: summary.compilers_peak,
+        rescue: summary.rescue.as_ref().map(rescue),
         pool: summary.opening.pool.clone(),
         untrusted: summary.opening.untrusted,
         predicted: summary.opening.predicted.as_ref().map(predicted),
@@ -128,6 +132,25 @@ fn phase(phase: &Phase) -> pb::Phase {
         wall_ms: phase.wall.0,
         need_peak_bytes: phase.need_peak.0,
         cpu_usec: phase.cpu.0,
+    }
+}
+
+fn largest_process(process: &LargestProcess) -> pb::LargestProcess {
+    let LargestProcess { program, file, memory, elapsed } = process.clone();
+    pb::LargestProcess { program, file, memory_bytes: memory.0, elapsed_ms: elapsed.0 }
+}
+
+fn rescue(rescue: &Rescue) -> pb::Rescue {
+    pb::Rescue {
+        would_pause_ms: rescue.would_pause.map(|time| time.0),
+        would_pause_processes: rescue.would_pause_processes,
+        pauses: rescue.pauses,
+        paused_ms: rescue.paused.0,
+        paused_process_ms: rescue.paused_process_time.0,
+        together_peak_bytes: rescue.together_peak.0,
+        gave_up: rescue.gave_up.clone(),
+        raises: rescue.raises,
+        ended_ms: rescue.ended.map(|time| time.0),
     }
 }
 

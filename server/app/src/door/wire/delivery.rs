@@ -5,6 +5,8 @@
 //! message with an invalid id of the attempt or session, project, package or sample number is
 //! refused, because access and the order of the delivery depend on these.
 
+mod processes;
+
 use std::{collections::HashMap, mem};
 
 use plimsoll_core::{
@@ -15,6 +17,7 @@ use plimsoll_core::{
     validated::{self, Validated, text},
 };
 use plimsoll_proto::{key::KEY_TEXTS, limits, v1 as pb};
+use processes::{read_largest, read_rescue};
 
 use super::{at_most, attempt_id, check_cores, check_memory, known, read_exit, ticket_id};
 use crate::{
@@ -213,6 +216,8 @@ pub(crate) fn finish(wire: &pb::Finish, skipped: &mut SkippedFacts) -> Validated
         keeps_ticket,
         ref offloaded_to,
         ended,
+        ref largest_process,
+        ref rescue,
     } = wire;
     if lost > last_sequence {
         return Err(FieldViolation::new("finish.lost", "is larger than finish.last_sequence"));
@@ -230,6 +235,12 @@ pub(crate) fn finish(wire: &pb::Finish, skipped: &mut SkippedFacts) -> Validated
         phases: skipped
             .keep(read_phases(phases, longest).map_err(|fault| fault.within("finish")))
             .unwrap_or_default(),
+        largest_process: largest_process
+            .as_ref()
+            .and_then(|wire| read_largest(wire, longest, &mut skipped.part("finish.largest_process"))),
+        rescue: rescue
+            .as_ref()
+            .and_then(|wire| read_rescue(wire, longest, &mut skipped.part("finish.rescue"))),
         keeps_ticket,
         offloaded_to: skipped.keep(check_service(offloaded_to)).unwrap_or_default(),
         ended,
@@ -265,6 +276,7 @@ fn read_totals(wire: &pb::Totals, totals: &mut MessagePart<'_>) -> FinalTotals {
         throttled: totals.usable("throttled_usec", wire.throttled_usec, check_throttled),
         starved: totals.usable("starved_ms", wire.starved_ms, check_elapsed),
         memory_limit: totals.usable("memory_limit_bytes", wire.memory_limit_bytes, check_memory),
+        compilers_peak: wire.compilers_peak,
     }
 }
 

@@ -88,7 +88,8 @@ fn used_attempt(used: &UsedAttempt) -> pb::UsedAttempt {
         build_jobs: used.build_jobs,
         wall_ms: used.wall.0,
         measured_bytes: used.measured.0,
-        incomplete: used.incomplete.map(IncompleteNeed::source).unwrap_or_default().into(),
+        incomplete: used.incomplete.and_then(IncompleteNeed::source).unwrap_or_default().into(),
+        paused: used.incomplete == Some(IncompleteNeed::Paused),
     }
 }
 

@@ -30,6 +30,8 @@ fn finish(last_sequence: u64, lost: u64, wall: u64) -> Finish {
         exit: None,
         totals,
         phases,
+        largest_process: None,
+        rescue: None,
         keeps_ticket: false,
         ended: false,
         offloaded_to,

@@ -118,6 +118,8 @@ pub(super) const OWN_JOB: u8 = 4;
 pub(super) const SCRAPED: u8 = 8;
 /// Flag: the need is a sum over processes, so it is a lower bound.
 pub(super) const BY_PROCESSES: u8 = 16;
+/// Two flags that exclude each other together: rescue paused the build.
+pub(super) const PAUSED: u8 = SCRAPED | BY_PROCESSES;
 /// Flag: the node is to blame.
 pub(super) const NODES_FAULT: u8 = 32;
 /// Flag: the attempt's use is no measurement of its need.
@@ -131,6 +133,7 @@ pub(super) fn flags_of(summary: &Summary) -> u8 {
         None => 0,
         Some(IncompleteNeed::Prometheus) => SCRAPED,
         Some(IncompleteNeed::Processes) => BY_PROCESSES,
+        Some(IncompleteNeed::Paused) => PAUSED,
     };
     let flags = [
         (summary.is_cause_unmeasured(), BY_LOG),

@@ -19,7 +19,7 @@ pub struct RungObservation {
     /// Wall time in hours.
     pub hours: f32,
     /// Logarithms to base 2 of the wall time (ms), of the mean CPU use and of the highest CPU use (thousandths of a core); NaN unless the
-    /// attempt succeeded.
+    /// attempt succeeded without a pause.
     pub rates: [f32; 3],
     /// Logarithm to base 2 of the input size in bytes; NaN if not known.
     pub input: f32,
@@ -56,7 +56,9 @@ impl RungObservation {
     pub fn of(summary: &Summary, key: Arc<Key>) -> Self {
         let succeeded =
             summary.outcome == Outcome::Succeeded && !summary.censored && !summary.is_not_a_measurement();
-        let log = |value: f64| if succeeded && value > 0.0 { to_f32(value.log2()) } else { f32::NAN };
+        // a build that was paused took longer, and used less CPU at once
+        let is_usual = succeeded && !summary.was_rescued();
+        let log = |value: f64| if is_usual && value > 0.0 { to_f32(value.log2()) } else { f32::NAN };
         let need = if summary.counts_for_memory() {
             to_f32(summary.proven_need().as_f64().log2())
         } else {

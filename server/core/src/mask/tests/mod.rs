@@ -9,7 +9,7 @@ use made_up::{Letters, Planted};
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::AttemptId;
+use crate::domain::{AttemptId, Bytes, Millis};
 
 #[test]
 fn the_patterns_are_ones() {
@@ -228,6 +228,11 @@ fn all_reported_fields_of_an_attempt_are_masked() {
     let mut named = vec![Phase { name: secret_text(), ..Phase::default() }];
     phases(&mut named);
     assert_eq!(named[0].name, "is [MASKED]");
+    let mut process =
+        LargestProcess { program: secret_text(), file: secret_text(), memory: Bytes(1), elapsed: Millis(1) };
+    let mut rescue = Rescue { gave_up: secret_text(), ..Rescue::default() };
+    processes(Some(&mut process), Some(&mut rescue));
+    assert_eq!([process.program, process.file, rescue.gave_up], ["is [MASKED]"; 3]);
 }
 
 #[test]

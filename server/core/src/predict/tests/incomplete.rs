@@ -3,7 +3,7 @@
 use plimsoll_proto::{measured::IncompleteNeed, reasons::SizeBound};
 
 use super::*;
-use crate::domain::{AttemptId, MeasurementSource};
+use crate::domain::{AttemptId, MeasurementSource, Rescue};
 
 fn scraped(summary: Summary) -> Summary {
     let attempt = AttemptId::parse(&format!("s{}", summary.attempt)).unwrap();
@@ -16,11 +16,20 @@ fn by_processes(summary: Summary) -> Summary {
     Summary { source: MeasurementSource::ProcessTree, attempt, ..summary }
 }
 
+fn paused(summary: Summary) -> Summary {
+    let attempt = AttemptId::parse(&format!("r{}", summary.attempt)).unwrap();
+    let rescue = Rescue { pauses: 3, paused: Millis(20_000), ..Rescue::default() };
+    Summary { rescue: Some(rescue), attempt, ..summary }
+}
+
 type AsRead = fn(Summary) -> Summary;
 
 /// Each source of incomplete needs, with an attempt as it gives it.
-const SOURCES: [(IncompleteNeed, AsRead); 2] =
-    [(IncompleteNeed::Prometheus, scraped), (IncompleteNeed::Processes, by_processes)];
+const SOURCES: [(IncompleteNeed, AsRead); 3] = [
+    (IncompleteNeed::Prometheus, scraped),
+    (IncompleteNeed::Processes, by_processes),
+    (IncompleteNeed::Paused, paused),
+];
 
 #[test]
 fn incomplete_needs_give_a_request_but_no_limit() {
@@ -200,7 +209,7 @@ proptest! {
         measured in prop::collection::vec((0..3_u8, 1..20_000_u64, 0..5_u32, 1..9_000_u64, prop::bool::weighted(0.2)), 0..20),
         seen in prop::collection::vec((0..3_u8, 1..20_000_u64, 0..5_u32, 1..9_000_u64, prop::bool::weighted(0.2)), 0..30),
         preset in any::<bool>(),
-        source in 0..2_usize,
+        source in 0..3_usize,
     ) {
         let (_, read) = SOURCES[source];
         let summary = |n: usize, (version, need, jobs, minutes, is_stopped): &(u8, u64, u32, u64, bool)| {

@@ -79,6 +79,7 @@ fn classify_ignoring(
     let mut found = Vec::new();
     found.extend(measured.and_then(clues::kernel_clue));
     found.extend(places);
+    found.extend(measured.and_then(clues::rescue_clue));
     found.extend(measured.and_then(clues::starved_clue));
     let time_was_over = clues::time_was_over(joined.time_limit, measured, exit);
     let ended = exit.and_then(|exit| clues::exit_clue(exit, measured.and_then(|summary| summary.oom_kill)));
@@ -218,6 +219,7 @@ pub fn cause_of(summary: &Summary) -> Option<(Cause, Option<EvidenceSource>)> {
         return None;
     }
     let mut found: Vec<Clue> = clues::kernel_clue(summary).into_iter().collect();
+    found.extend(clues::rescue_clue(summary));
     found.extend(clues::starved_clue(summary));
     let ended = summary.exit.and_then(|exit| clues::exit_clue(exit, summary.oom_kill));
     if ended.as_ref().is_some_and(|clue| clue.cause == Some(Cause::Timeout)) {

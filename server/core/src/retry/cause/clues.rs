@@ -1,7 +1,7 @@
 //! Turns each kind of evidence into a clue. The confidences are estimates: a kernel counter and the cluster's own reason are nearly proof;
 //! a signal can come from any process, and any process can write a line into a log.
 
-use plimsoll_proto::evidence::source_in_words;
+use plimsoll_proto::{evidence::source_in_words, measured::process_words};
 
 use crate::domain::{
     Cause, EvidenceSource as Source, Exit, LogOrder, Millis, OomOrigin, Outcome, RecordedCause, Summary,
@@ -106,7 +106,7 @@ pub(in crate::retry) fn kernel_clue(summary: &Summary) -> Option<Clue> {
             (Cause::Infra, " because the whole machine had no memory left, not at a limit of the build")
         }
     };
-    let text = format!("oom_kill {kills}: the kernel killed for memory{limit_words}");
+    let text = format!("oom_kill {kills}: the kernel killed for memory{limit_words}{}", largest(summary));
     Some(make_clue(Source::Kernel, cause, 0.97, text))
 }
 
@@ -133,6 +133,20 @@ pub(in crate::retry) fn starved_clue(summary: &Summary) -> Option<Clue> {
     }
 }
 
+/// The clue that the build's own agent ended the build, because it hung at its memory limit. The exit is then the agent's doing.
+pub(in crate::retry) fn rescue_clue(summary: &Summary) -> Option<Clue> {
+    let ended = summary.rescue.as_ref()?.ended?;
+    let text =
+        format!("rescue ended the build after {ended}: it hung at its memory limit{}", largest(summary));
+    Some(make_clue(Source::Measured, Cause::Starved, 0.95, text))
+}
+
+/// A clause that names the largest process; empty if none was seen.
+fn largest(summary: &Summary) -> String {
+    let Some(process) = &summary.largest_process else { return String::new() };
+    format!("; largest: {}", process_words(&process.program, &process.file, process.memory.0))
+}
+
 /// The clue from the time that the agent counted as starved.
 fn starved_for(starved: Millis, summary: &Summary) -> Option<Clue> {
     let at_end = summary.starved_at_end.unwrap_or_default();
@@ -143,7 +157,8 @@ fn starved_for(starved: Millis, summary: &Summary) -> Option<Clue> {
     let confidence = if at_end >= STARVED_AT_END || share >= 0.5 { 0.9 } else { 0.8 };
     let end = if at_end.0 > 0 { format!(", {at_end} of them just before the end") } else { String::new() };
     let (wall, share) = (summary.wall, share * 100.0);
-    let text = format!("starved at its memory limit for {starved} of {wall} ({share:.0} %){end}");
+    let largest = largest(summary);
+    let text = format!("starved at its memory limit for {starved} of {wall} ({share:.0} %){end}{largest}");
     Some(make_clue(Source::Kernel, Cause::Starved, confidence, text))
 }
 

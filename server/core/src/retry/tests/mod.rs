@@ -15,6 +15,7 @@ mod lineage;
 mod masked;
 mod next_size;
 mod order;
+mod rescue;
 mod root;
 mod rpm;
 mod rule_records;

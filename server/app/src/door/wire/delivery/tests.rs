@@ -171,7 +171,24 @@ fn unusable_end_facts_are_skipped_by_name() {
     };
     let (plain, _) = read(|skipped| finish(&ended(vec![]), skipped).unwrap());
     assert_eq!((plain.wall, plain.totals.oom_kill), (Some(Millis(10)), Some(1)));
-    let table: [Change<pb::Finish>; 7] = [
+    fn process(wire: &mut pb::Finish) -> &mut pb::LargestProcess {
+        let good = pb::LargestProcess { program: "ld".into(), memory_bytes: 9, ..Default::default() };
+        wire.largest_process.insert(good)
+    }
+    fn rescue(wire: &mut pb::Finish) -> &mut pb::Rescue {
+        wire.rescue.get_or_insert_default()
+    }
+    let table: [Change<pb::Finish>; 17] = [
+        (|wire| process(wire).program.clear(), "largest_process.program"),
+        (|wire| process(wire).program = BAD.into(), "largest_process.program"),
+        (|wire| process(wire).program = "x".repeat(limits::PROGRAM_BYTES + 1), "largest_process.program"),
+        (|wire| process(wire).memory_bytes = 0, "largest_process.memory_bytes"),
+        (|wire| process(wire).memory_bytes = 1 << 63, "largest_process.memory_bytes"),
+        (|wire| process(wire).elapsed_ms = 11, "largest_process.elapsed_ms"),
+        (|wire| rescue(wire).would_pause_ms = Some(11), "rescue.would_pause_ms"),
+        (|wire| rescue(wire).together_peak_bytes = 1 << 63, "rescue.together_peak_bytes"),
+        (|wire| rescue(wire).gave_up = BAD.into(), "rescue.gave_up"),
+        (|wire| rescue(wire).ended_ms = Some(11), "rescue.ended_ms"),
         (|wire| wire.exit = Some(pb::Exit { code: None, signal: Some(65) }), "exit.signal"),
         (|wire| totals(wire).cpu_usec = u64::MAX, "totals.cpu_usec"),
         (|wire| totals(wire).need_peak_bytes = Some(1 << 63), "totals.need_peak_bytes"),
@@ -215,4 +232,31 @@ fn usable_end_facts_are_kept() {
     let (end, named) = read(|skipped| finish(&wire, skipped).unwrap());
     assert_eq!((end.wall, end.phases.len(), end.totals.oom_origin), (None, 1, None));
     assert_eq!((end.offloaded_to, named), (offloaded_to, vec!["finish.wall_ms".to_owned()]));
+}
+
+#[test]
+fn process_facts_are_kept_without_bad_parts() {
+    let ended = |largest_process, rescue| {
+        let wire =
+            pb::Finish { attempt: "a".into(), wall_ms: 10, largest_process, rescue, ..Default::default() };
+        let (end, named) = read(|skipped| finish(&wire, skipped).unwrap());
+        (end.largest_process, end.rescue, named)
+    };
+    let file =
+        |file: String| pb::LargestProcess { program: "ld".into(), file, memory_bytes: 9, elapsed_ms: 10 };
+    let (kept, _, named) = ended(Some(file("a.o".into())), None);
+    assert_eq!((kept.unwrap().file, named), ("a.o".to_owned(), vec![]));
+    for bad in [BAD.to_owned(), "x".repeat(limits::FILE_NAME_BYTES + 1)] {
+        let (kept, _, named) = ended(Some(file(bad)), None);
+        assert_eq!(
+            (kept.unwrap().file.as_str(), named),
+            ("", vec!["finish.largest_process.file".to_owned()])
+        );
+    }
+    let rescue = pb::Rescue { pauses: 2, paused_ms: 11, paused_process_ms: 21, ..Default::default() };
+    let (_, kept, named) = ended(None, Some(rescue));
+    let kept = kept.unwrap();
+    assert_eq!((kept.pauses, kept.paused, kept.paused_process_time), (2, Millis(10), Millis(10)));
+    assert_eq!(named, ["finish.rescue.paused_ms", "finish.rescue.paused_process_ms"]);
+    assert_eq!(ended(None, Some(pb::Rescue::default())), (None, None, vec![]), "it had nothing to do");
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     domain::{Action, Bytes, Evidence, Millis, Outcome, Prediction, Quantity, Rung, Summary},
-    predict::{MemoryEnd, NextSize, Settings, next_size, predict_need},
+    predict::{MemoryEnd, NextSize, Settings, next_size, predict_need, with_pages},
 };
 
 /// A size within this share of the cap counts as at the cap, because so small a step does not help.
@@ -180,7 +180,9 @@ fn grow_memory(next: &mut Prediction, stopped: StoppedAt, case: RemedyCase<'_>) 
 
 /// The next size above the one at which memory stopped this attempt.
 fn grown_size(stopped: StoppedAt, case: RemedyCase<'_>) -> NextSize {
-    let grown_to = forecast(case.evidence, case.predicted, stopped.size);
+    let together = case.measured().map(Summary::need_without_rescue).unwrap_or_default();
+    let together = if together.0 > 0 { with_pages(together) } else { together };
+    let grown_to = forecast(case.evidence, case.predicted, stopped.size).max(together);
     let end = MemoryEnd { stopped: stopped.size, grown_to };
     let mut grown = next_size(case.known.history, case.key(), case.known.settings, end);
     if let (true, SizeBound::Stopped(size)) = (stopped.is_assumed, &grown.bound) {
