@@ -54,6 +54,7 @@ mod output;
 mod planted;
 mod pools;
 mod prometheus_import;
+mod raised;
 mod recommend;
 mod reference;
 mod release;

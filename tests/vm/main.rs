@@ -19,4 +19,5 @@ mod packages;
 mod places;
 mod record;
 mod rescue;
+mod raised;
 mod starved;

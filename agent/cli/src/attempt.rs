@@ -177,7 +177,7 @@ impl<'a> Attempt<'a> {
             self.delivery.push(sample);
         }
         self.rescue.act(&mut self.sampler);
-        if let Some(notice) = self.sampler.take_notice() {
+        while let Some(notice) = self.sampler.take_notice() {
             write_line(&format!("plimsoll: {notice}"));
         }
     }

@@ -1,6 +1,7 @@
 //! Measures one build. Of these ways, the first one that works on the machine is used: a cgroup of the build's own, the cgroup that the
 //! agent is in, the process tree. If none works, nothing is measured. A measurement that fails never fails the build.
 
+mod own_group;
 mod shared;
 
 use std::path::{Path, PathBuf};
@@ -67,6 +68,8 @@ pub struct Meter {
     agent: Option<Cgroups>,
     /// The memory limit that was requested, bytes.
     limit: Option<u64>,
+    /// Need of the last reading that counts against the limit of the build's own group, bytes.
+    charged_need: Option<u64>,
     /// Whether a failed reading was logged already, so that each build has one such line in the log, not one for each second.
     failed: bool,
 }
@@ -127,6 +130,7 @@ impl Meter {
             own_entry: OwnEntry::find(&kernel.path("/proc")),
             agent: None,
             limit: None,
+            charged_need: None,
             failed: false,
         }
     }
@@ -275,6 +279,7 @@ impl Meter {
         let (moved, shared) = (&mut self.moved, &mut self.shared);
         let reading = match &mut self.source {
             MeterSource::Group(reader, tree) => reader.read().and_then(|mut reading| {
+                self.charged_need = Some(reading.need.min(reading.memory));
                 if let Some(moved) = moved {
                     moved.add_to(&mut reading);
                 }
@@ -305,6 +310,7 @@ impl Meter {
     pub fn read_size(&mut self) -> Option<MemorySize> {
         let size = match &mut self.source {
             MeterSource::Group(reader, _cpu) => reader.read_size().map(|mut size| {
+                self.charged_need = Some(size.need.min(size.memory));
                 if let Some(moved) = &mut self.moved {
                     moved.add_size_to(&mut size);
                 }
@@ -344,28 +350,6 @@ impl Meter {
         matches!(&self.source, MeterSource::Tree(_) | MeterSource::Group(_, Some(_)))
             || self.shared.as_ref().is_some_and(|shared| shared.notice().is_some())
             || self.huge_pages.reads_processes()
-    }
-
-    /// Whether the build has a group of its own.
-    pub fn has_own_group(&self) -> bool {
-        self.own_group.is_some()
-    }
-
-    /// Kills all processes in the build's own group, for tests that do not wait for its end.
-    #[cfg(test)]
-    pub(crate) fn kill_own_group(&self) {
-        let Some(own) = &self.own_group else { return };
-        let file = own.groups().memory.dir.join("cgroup.procs");
-        // this is repeated, because a shell may start the next command before it is killed
-        while let Ok(pids) = std::fs::read_to_string(&file)
-            && !pids.is_empty()
-        {
-            for pid in pids.lines().filter_map(|pid| pid.parse().ok()).filter(|&pid| pid > 1) {
-                nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL)
-                    .ok();
-            }
-            std::thread::yield_now();
-        }
     }
 
     fn log_failure<T>(&mut self, result: Result<T, Error>) -> Option<T> {

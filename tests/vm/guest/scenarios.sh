@@ -101,7 +101,7 @@ own="\$(sed -n 's,^0::,$top,p' /proc/self/cgroup)"
 scenario short_peak -- load sleep 2500 keep 200 sleep 300 free sleep 200
 scenario steps -- load keep 30 sleep 300 keep 30 sleep 300 keep 30 sleep 300 free sleep 300
 scenario grandchild -- load child child keep 60 sleep 500
-scenario files --limit-memory 128MiB -- load write 300 /disk/files read 1 /disk/files
+scenario files --limit-memory 128MiB --limit-memory-most 512MiB -- load write 300 /disk/files read 1 /disk/files
 rm /disk/files
 scenario phases --phases gitlab --report text -- sh -c "$section"'
   section start configure; load keep 20 sleep 300; section end configure; load keep 5 sleep 300
@@ -133,6 +133,18 @@ in_group su builder -c "plimsoll run --attempt killed_with_agent --spool-dir /tm
 status=$?
 su builder -c "plimsoll run --attempt after_the_kill --spool-dir /tmp/killed --patience 60s -- true" 2>/tmp/after_the_kill.err
 tell killed_with_agent $status
+
+### rescued
+# grow MIB: the words of a build that takes so many MiB in steps of 8
+grow() { words=; i=0; while [ $((i += 8)) -le "$1" ]; do words="$words keep 8 sleep 250"; done; echo "$words"; }
+scenario rescued --limit-memory 64MiB --limit-memory-most 128MiB -- load $(grow 96)
+fact raises "$(grep -c "raised the build's memory limit" /tmp/rescued.err)"
+scenario above_ceiling --limit-memory 64MiB --limit-memory-most 96MiB -- sh -c "load $(grow 160) || exit 2"
+unshare -m sh -c "plimsoll run --attempt unraisable --limit-memory 64MiB --limit-memory-most 128MiB --patience 60s -- \
+  sh -c 'mount -o remount,bind,ro $top; load $(grow 96) || exit 2'" 2>/tmp/unraisable.err
+tell unraisable $?
+fact problems "$(grep -c 'raised no more: .*Read-only file system' /tmp/unraisable.err)"
+rmdir $top/plimsoll-*
 
 ### other ends
 scenario killed_by_hand --limit-memory 64MiB -- sh -c 'load keep 30 sleep 60000 & sleep 1; kill -9 $!; wait $!'

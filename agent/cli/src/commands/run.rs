@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use clap::Args;
 use plimsoll_base::quantity;
+use plimsoll_proto::figures;
 
 use super::{
     delivery_args::DeliveryArgs,
@@ -31,6 +32,9 @@ pub(super) struct RunArgs {
     /// Limit the memory of the command, for example 2GiB.
     #[arg(long, value_name = "SIZE", value_parser = quantity::memory)]
     limit_memory: Option<u64>,
+    /// Raise this limit in steps, up to SIZE, while the command runs and needs more.
+    #[arg(long, value_name = "SIZE", value_parser = quantity::memory)]
+    limit_memory_most: Option<u64>,
     #[command(flatten)]
     phases: PhaseArgs,
     #[command(flatten)]
@@ -45,6 +49,15 @@ pub(super) struct RunArgs {
 impl RunArgs {
     /// The settings of `run`, from its options and the CI job.
     pub(super) fn settings(self, job: &CiJob) -> Result<run::Settings, String> {
+        let limits = (self.limit_memory, self.limit_memory_most);
+        if let (limit, Some(most)) = limits
+            && limit.is_none_or(|limit| limit > most)
+        {
+            return Err(format!(
+                "--limit-memory-most {}: the limit that it raises must be set by --limit-memory, and not be above it",
+                figures::bytes(most)
+            ));
+        }
         let shares_id = !self.measured.names_its_attempt();
         Ok(run::Settings {
             acting: self.act.settings(job, shares_id)?,
@@ -52,6 +65,7 @@ impl RunArgs {
             attempt: self.measured.settings(job, &self.command, self.report.settings(job)?)?,
             command: self.command,
             limit_memory: self.limit_memory,
+            limit_memory_most: self.limit_memory_most,
             secrets: job.secrets.clone(),
         })
     }

@@ -35,6 +35,7 @@ pub(super) struct CommandTry<'a> {
     /// Environment variables of the build that replace the agent's own.
     pub(super) variables: Vec<(OsString, OsString)>,
     pub(super) limit_memory: Option<u64>,
+    pub(super) limit_memory_most: Option<u64>,
     pub(super) marks: Option<&'a PhaseMarks>,
     pub(super) secrets: &'a Secrets,
     /// Whether the agent will act on the verdict.
@@ -94,7 +95,8 @@ impl CommandTry<'_> {
         }
         protection.protect();
         let hello = attempt::hello(self.attempt, session.clone(), &meter, started_unix_ms);
-        let sampler = Sampler::new(meter, before, start, self.attempt.interval);
+        let sampler =
+            Sampler::new(meter, before, start, self.attempt.interval).with_limit_most(self.limit_memory_most);
         let attempt = Attempt::begin(self.attempt, hello, sampler, start, Some(pid.as_raw()));
         let running = ChildProcess::new(pid, ended);
         let place = (self.more_may_follow && !self.attempt.ticket.is_empty()).then_some(session);

@@ -48,6 +48,8 @@ pub struct Settings {
     pub attempt: attempt::Settings,
     /// Memory limit to set on the build's own cgroup, bytes.
     pub limit_memory: Option<u64>,
+    /// The most to which this limit is raised while the build runs, bytes; `None`: it is not raised.
+    pub limit_memory_most: Option<u64>,
     /// Markers in the output that start phases; `None`: the output is not read.
     pub marks: Option<PhaseMarks>,
     /// Secrets to mask in the end of the log.

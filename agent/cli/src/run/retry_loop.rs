@@ -138,12 +138,14 @@ impl<'a> RetryLoop<'a> {
     }
 
     async fn attempt_once(&mut self) -> Result<TryResult, u8> {
-        let Settings { attempt, limit_memory, marks, secrets, acting, .. } = &self.settings;
+        let Settings { attempt, limit_memory, limit_memory_most, marks, secrets, acting, .. } =
+            &self.settings;
         let one = CommandTry {
             attempt,
             command: self.jobs.command(),
             variables: self.jobs.variables(),
             limit_memory: *limit_memory,
+            limit_memory_most: *limit_memory_most,
             marks: marks.as_ref(),
             secrets,
             wants_verdict: acting.wants_verdict(),

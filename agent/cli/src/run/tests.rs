@@ -66,6 +66,7 @@ fn agent_process() {
             report: job_summary::Settings::default(),
         },
         limit_memory: variable(LIMIT).map(|bytes| bytes.parse().unwrap()),
+        limit_memory_most: None,
         secrets: Secrets::default(),
         acting: VerdictActions::default(),
         marks: variable(MARKS)

@@ -87,7 +87,7 @@ fn limit_text(dir: &Path, name: &str) -> Option<String> {
     kernel::read(&dir.join(name)).ok().flatten()
 }
 
-fn limit_file(version: CgroupVersion) -> &'static str {
+pub(super) fn limit_file(version: CgroupVersion) -> &'static str {
     match version {
         CgroupVersion::V1 => "memory.limit_in_bytes",
         CgroupVersion::V2 => "memory.max",

@@ -19,7 +19,11 @@ use std::{
 
 use nix::fcntl::OFlag;
 
-use super::find::{Cgroup, CgroupVersion, Cgroups};
+use super::{
+    find::{Cgroup, CgroupVersion, Cgroups},
+    limits::limit_file,
+    parse::parse_memory_limit,
+};
 use crate::{
     clock,
     kernel::{self, Error},
@@ -106,15 +110,36 @@ impl BuildCgroup {
 
     /// Sets the memory limit, and allows almost no swap, because a build that swaps is starved.
     pub fn set_memory_limit(&self, bytes: u64) -> Result<(), Error> {
-        let dir = &self.groups.memory.dir;
-        let (limit, swap, swap_bytes) = match self.groups.memory.version {
-            CgroupVersion::V1 => {
-                ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes", bytes.saturating_add(SWAP_BYTES))
-            }
-            CgroupVersion::V2 => ("memory.max", "memory.swap.max", 0),
+        write(&self.limit_path(), &bytes.to_string())?;
+        self.set_swap_limit(bytes)
+    }
+
+    /// Raises the memory limit from `from` to `to`, bytes, and leaves swap as it is.
+    /// Errors: the kernel refuses; the limits are then as before.
+    pub fn raise_memory_limit(&self, from: u64, to: u64) -> Result<(), Error> {
+        // on v1, the limit of memory with swap may never be below that of memory
+        self.set_swap_limit(to)?;
+        write(&self.limit_path(), &to.to_string()).inspect_err(|_error| drop(self.set_swap_limit(from)))
+    }
+
+    /// The memory limit of the group, bytes; `None` for no limit.
+    pub fn memory_limit(&self) -> Result<Option<u64>, Error> {
+        let path = self.limit_path();
+        let text = kernel::read(&path)?.ok_or_else(|| Error::content_error(&path, "a memory limit"))?;
+        Ok(parse_memory_limit(&text))
+    }
+
+    fn limit_path(&self) -> PathBuf {
+        self.groups.memory.dir.join(limit_file(self.groups.memory.version))
+    }
+
+    /// Limits swap for a build with the memory limit `memory`, bytes.
+    fn set_swap_limit(&self, memory: u64) -> Result<(), Error> {
+        let (name, bytes) = match self.groups.memory.version {
+            CgroupVersion::V1 => ("memory.memsw.limit_in_bytes", memory.saturating_add(SWAP_BYTES)),
+            CgroupVersion::V2 => ("memory.swap.max", 0),
         };
-        write(&dir.join(limit), &bytes.to_string())?;
-        match write(&dir.join(swap), &swap_bytes.to_string()) {
+        match write(&self.groups.memory.dir.join(name), &bytes.to_string()) {
             // a kernel without swap accounting lacks this file
             Err(error) if error.problem.kind() == io::ErrorKind::NotFound => Ok(()),
             result => result,
@@ -309,6 +334,23 @@ mod tests {
         let home = fs::read_to_string(groups.memory.dir.join("tasks")).unwrap();
         assert!(home.starts_with('0'), "{home}");
         own.discard();
+    }
+
+    #[test]
+    fn a_refused_raise_leaves_both_limits() {
+        let fake = FakeKernel::hybrid("/build", "/build");
+        let groups = find(&fake.kernel(), "self").unwrap().unwrap();
+        let own = BuildCgroup::make(&groups, "01").unwrap();
+        let place = |name: &str| format!("/sys/fs/cgroup/memory/build/plimsoll-01/memory.{name}");
+        let read = |name: &str| fs::read_to_string(fake.kernel().path(place(name))).unwrap();
+        let (limit, with_swap) = ("limit_in_bytes", "memsw.limit_in_bytes");
+        fake.write(&place(with_swap), "64000000");
+        assert!(own.raise_memory_limit(60_000_000, 90_000_000).is_err(), "there is no file for the limit");
+        assert_eq!(read(with_swap), "64194304");
+        fake.write(&place(limit), "60000000");
+        assert_eq!(own.memory_limit().unwrap(), Some(60_000_000));
+        own.raise_memory_limit(60_000_000, 90_000_000).unwrap();
+        assert_eq!((read(limit).as_str(), read(with_swap).as_str()), ("90000000", "94194304"));
     }
 
     #[test]

@@ -1,14 +1,16 @@
-//! Decides what to do for a build that comes near its memory limit. It only decides: the caller reads the build, and stops and continues
-//! processes.
+//! Decides what to do for a build that comes near its memory limit. It only decides: the caller reads the build, stops and continues
+//! processes, and raises limits.
 //!
 //! | module | what it decides |
 //! |---|---|
 //! | `pause` | which compilers to pause, and when they go on |
 //! | `units` | which processes may be paused at all |
 //! | `hang` | whether a build hangs at its limit |
+//! | `raise` | when the limit of a build's own cgroup is raised, and to what |
 
 pub(crate) mod hang;
 pub mod pause;
+pub(crate) mod raise;
 mod units;
 
 use std::time::Duration;

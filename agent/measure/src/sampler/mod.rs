@@ -7,6 +7,7 @@
 //! | `counters` | counts from the start of the attempt, and finds the kind of limit at which the kernel killed |
 //! | `starved` | distinguishes a starved build from one that only fills its memory limit |
 //! | `looks` | looks at single processes: the largest one, and what rescue may do |
+//! | `raising` | raises the memory limit of a build that needs more |
 //! | `phases`, `curve` | the need in each phase that is reported, and over the whole build |
 //!
 //! Samples keep the rules of the wire: times strictly increase, counters begin with the attempt and never decrease. A failed reading leaves
@@ -17,6 +18,7 @@ mod curve;
 mod looks;
 mod pace;
 mod phases;
+mod raising;
 mod row;
 mod starved;
 
@@ -35,6 +37,7 @@ use self::{
     looks::{Near, ProcessLooks},
     pace::{DueReading, Pace},
     phases::Phases,
+    raising::LimitRaising,
     row::SampleRow,
     starved::{Starvation, StarvationEvidence},
 };
@@ -72,6 +75,8 @@ pub struct Sampler {
     /// The last need that was read, bytes.
     need: u64,
     is_starved: bool,
+    /// `None` if the limit is not raised.
+    raising: Option<LimitRaising>,
     kill_notice: OneTimeNotice,
     starved_notice: OneTimeNotice,
     unmeasured_notice: OneTimeNotice,
@@ -121,6 +126,7 @@ impl Sampler {
             last_ms: 0,
             need: 0,
             is_starved: false,
+            raising: None,
             kill_notice: OneTimeNotice::default(),
             starved_notice: OneTimeNotice::default(),
             unmeasured_notice: OneTimeNotice::default(),
@@ -161,14 +167,17 @@ impl Sampler {
                 None
             }
         };
-        if let Some(before) = before {
+        let is_near = self.raising.as_ref().is_some_and(LimitRaising::needs_readings);
+        if let Some(before) = before.filter(|_cost| !is_near) {
             self.pace.pause_after(self.start.elapsed(), thread_cpu_time().saturating_sub(before));
         }
         sample
     }
 
     fn look_at_processes(&mut self, now: Duration, is_starved: Option<bool>) {
-        let near = Near { now, need: self.need, limit: self.meter.limits().killing };
+        // first, so that nothing is paused near a limit that can be raised
+        let limit = self.raise_limit(now);
+        let near = Near { now, need: self.need, limit };
         self.looks.look(&self.meter, near, is_starved);
     }
 
@@ -244,9 +253,11 @@ impl Sampler {
         self.need
     }
 
-    /// A line for the job's log that people should see at once; each kind of line is returned once.
+    /// A line for the job's log that people should see at once. Each kind of line is returned once, and that of a raised limit for each raise.
     pub fn take_notice(&mut self) -> Option<String> {
-        let notice = self.kill_notice.take_line().or_else(|| self.starved_notice.take_line());
+        let raised = self.raising.as_mut().and_then(LimitRaising::take_line);
+        let notice = raised.or_else(|| self.kill_notice.take_line());
+        let notice = notice.or_else(|| self.starved_notice.take_line());
         notice.or_else(|| self.unmeasured_notice.take_line()).or_else(|| self.looks.take_notice())
     }
 
@@ -260,6 +271,7 @@ impl Sampler {
         let changed = (limit != self.limit_at_start).then(|| limit.unwrap_or(0));
         let totals = self.counters.totals(self.starvation.starved_ms());
         let (largest_process, compilers_peak, rescue) = self.looks.finish();
+        let rescue = self.with_raises(rescue);
         Measured {
             last,
             totals: Totals { memory_limit_bytes: changed, compilers_peak, ..totals },

@@ -33,14 +33,14 @@ fn the_shortest_line_measures_with_defaults() {
 #[test]
 fn the_line_wins_over_the_environment() {
     let variables = [("CI_JOB_ID", "7"), ("KUBERNETES_MEMORY_REQUEST", "1Gi"), ("XDG_STATE_HOME", "/s")];
-    let line = "--attempt mine/1 --request-memory 2GiB --limit-memory 3G --number 2 --retries mine/0 --server none \
+    let line = "--attempt mine/1 --request-memory 2GiB --limit-memory 3G --limit-memory-most 3G --number 2 --retries mine/0 --server none \
                 --spool-dir /d --key package=zlib -- true";
     let settings = settings(&line.split(' ').collect::<Vec<_>>(), &variables).unwrap();
     let attempt = settings.attempt;
     assert_eq!((attempt.id.as_deref(), attempt.retries.as_str()), (Some("mine/1"), "mine/0"));
     assert_eq!(
-        (attempt.asked.memory_request_bytes, settings.limit_memory),
-        (Some(2 << 30), Some(3_000_000_000))
+        (attempt.asked.memory_request_bytes, settings.limit_memory, settings.limit_memory_most),
+        (Some(2 << 30), Some(3_000_000_000), Some(3_000_000_000))
     );
     assert_eq!((attempt.delivery.server, attempt.key.package.as_str()), (None, "zlib"));
 }
@@ -58,7 +58,13 @@ fn verdicts_are_acted_on_only_when_requested() {
 
 #[test]
 fn wrong_usage_is_refused_before_the_command_starts() {
+    let needs_limit = "must be set by --limit-memory, and not be above it";
     for (line, expected) in [
+        (vec!["--limit-memory-most", "3GiB", "--", "x"], needs_limit),
+        (
+            vec!["--limit-memory", "2GiB", "--limit-memory-most", "1GiB", "--", "x"],
+            "--limit-memory-most 1.00 GiB: the",
+        ),
         (vec!["make"], "unexpected argument"),
         (vec!["--"], "required"),
         (vec!["--attempt", "a b", "--", "x"], "expected 1 to 128"),

@@ -1,0 +1,125 @@
+//! Raises the memory limit of a build that needs more, while it runs. [`crate::rescue`] decides, the meter does it.
+
+use std::time::Duration;
+
+use plimsoll_proto::{figures::bytes, v1::Rescue};
+
+use super::Sampler;
+use crate::{
+    meter::Meter,
+    rescue::raise::{LimitState, RaiseRule},
+};
+
+/// The raises of one build's limit.
+#[derive(Debug)]
+pub(super) struct LimitRaising {
+    rule: RaiseRule,
+    raises: u32,
+    /// Whether no more is tried, because of an error or because others set the limit.
+    has_ended: bool,
+    /// Whether there was no room for a higher limit at the last try. It is tried again all the same.
+    lacks_room: bool,
+    /// Whether a lack of room was reported.
+    is_lack_known: bool,
+    /// A line for the job's log.
+    notice: Option<String>,
+}
+
+impl LimitRaising {
+    /// Raises the limit up to `most`, bytes. `None` if no limit is in force that the agent set.
+    fn new(meter: &Meter, most: u64) -> Option<Self> {
+        let limit = meter.own_limit().ok()??;
+        let rule = RaiseRule::new(limit, most);
+        Some(Self {
+            rule,
+            raises: 0,
+            has_ended: false,
+            lacks_room: false,
+            is_lack_known: false,
+            notice: None,
+        })
+    }
+
+    /// The limit that the agent may still reach, bytes; `None` if it raises no more, or cannot at present.
+    fn reachable(&self) -> Option<u64> {
+        (!self.has_ended && !self.lacks_room).then(|| self.rule.ceiling().max(self.rule.limit()))
+    }
+
+    /// Whether the build is so near its limit that no reading may be left out.
+    pub(super) fn needs_readings(&self) -> bool {
+        !self.has_ended && self.rule.is_near()
+    }
+
+    /// The line about the last change, once.
+    pub(super) fn take_line(&mut self) -> Option<String> {
+        self.notice.take()
+    }
+
+    /// Raises the limit if the meter's last reading, at `now`, says so.
+    fn act(&mut self, now: Duration, meter: &mut Meter) {
+        let Some(need) = meter.take_charged_need().filter(|_need| !self.has_ended) else { return };
+        match self.raise(now, need, meter) {
+            Ok(None) => {}
+            Ok(line) => self.notice = line,
+            Err(problem) => {
+                self.has_ended = true;
+                self.notice = Some(format!("the build's memory limit is raised no more: {problem}"));
+            }
+        }
+    }
+
+    fn raise(&mut self, now: Duration, need: u64, meter: &mut Meter) -> Result<Option<String>, String> {
+        let (limit, from) = (meter.own_limit()?, self.rule.limit());
+        match self.rule.add(now, need, limit) {
+            LimitState::Enough => return Ok(None),
+            LimitState::SetByOthers => {
+                let limit = limit.map_or_else(|| "none".to_owned(), bytes);
+                return Err(format!("others changed it from {} to {limit}", bytes(from)));
+            }
+            LimitState::Short => {}
+        }
+        let room = meter.room_above(need).map_err(|error| error.to_string())?;
+        let Some(to) = self.rule.next_limit(room) else {
+            self.lacks_room = true;
+            let is_new = !std::mem::replace(&mut self.is_lack_known, true);
+            let left = room.groups.map(|most| format!(" {} in the groups above, and", bytes(most)));
+            let (left, machine) = (left.unwrap_or_default(), bytes(need.saturating_add(room.machine)));
+            let limit = bytes(from);
+            return Ok(is_new.then(|| {
+                format!("the build's memory limit stays at {limit} for now: it could have{left} {machine} on this machine")
+            }));
+        };
+        meter.raise_own_limit(from, to).map_err(|error| error.to_string())?;
+        self.rule.note_raised(to);
+        self.lacks_room = false;
+        self.raises = self.raises.saturating_add(1);
+        let [from, to, need, most] = [from, to, need, self.rule.ceiling()].map(bytes);
+        Ok(Some(format!(
+            "raised the build's memory limit from {from} to {to} (it needs {need}; at most {most})"
+        )))
+    }
+}
+
+impl Sampler {
+    /// Raises the memory limit that the agent set, up to `most` bytes, while the build needs more; does nothing if none is in force.
+    #[must_use]
+    pub fn with_limit_most(mut self, most: Option<u64>) -> Self {
+        self.raising = most.and_then(|most| LimitRaising::new(&self.meter, most));
+        self
+    }
+
+    /// Raises the limit if the reading at `now` says so. Returns the smallest limit at which the kernel kills, or the one up to which this
+    /// limit may still be raised; bytes.
+    pub(super) fn raise_limit(&mut self, now: Duration) -> Option<u64> {
+        if let Some(raising) = &mut self.raising {
+            raising.act(now, &mut self.meter);
+        }
+        self.raising.as_ref().and_then(LimitRaising::reachable).or(self.meter.limits().killing)
+    }
+
+    /// What rescue did, with the number of raises.
+    pub(super) fn with_raises(&self, rescue: Option<Rescue>) -> Option<Rescue> {
+        let raises = self.raising.as_ref().map_or(0, |raising| raising.raises);
+        if raises == 0 { rescue } else { Some(Rescue { raises, ..rescue.unwrap_or_default() }) }
+    }
+}
