@@ -17,7 +17,7 @@ mod machine;
 mod need;
 mod packages;
 mod places;
+mod raised;
 mod record;
 mod rescue;
-mod raised;
 mod starved;

@@ -12,7 +12,7 @@ use plimsoll_measure::{
 use plimsoll_proto::{
     job,
     measured::{self, PartlyMeasured},
-    v1::{Finish, Hello, Key, Resources, Totals, Verdict},
+    v1::{Finish, Hello, Key, Resources, Sample, Totals, Verdict},
 };
 use tokio::time::{Instant, timeout_at};
 
@@ -59,6 +59,14 @@ pub struct Settings {
     pub patience: Duration,
     /// Settings of the report at the end.
     pub report: job_summary::Settings,
+}
+
+impl Settings {
+    /// The key to predict at the end, if the report shows a prediction, and if the build has a name.
+    fn wanted_prediction(&self) -> Option<Key> {
+        let shows = self.report.wants_advice() && !key::is_unnamed(&self.key);
+        shows.then(|| self.key.clone())
+    }
 }
 
 /// An attempt that is being measured.
@@ -200,15 +208,10 @@ impl<'a> Attempt<'a> {
         let BuildEnd { name, end, wall, interrupted, log_tail, wants_verdict, keeps_ticket } = ended;
         let Measured { last, totals, phases, curve, offloaded_to, largest_process, rescue, meter } =
             sampler.finish();
-        let ended_by_rescue = rescue.as_ref().is_some_and(|rescue| rescue.ended_ms.is_some());
-        let is_unnamed = key::is_unnamed(&settings.key);
-        let unnamed = is_unnamed.then_some(PartlyMeasured::Unnamed.name());
+        let unnamed = key::is_unnamed(&settings.key).then_some(PartlyMeasured::Unnamed.name());
         let offloaded_to = unnamed.or(offloaded_to).unwrap_or_default().to_owned();
         let source = meter.source();
-        let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
-        // the last sample is taken after the end of the build, and the attempt must not end before its last
-        // sample
-        let wall_ms = wall_ms.max(last.map_or(0, |sample| sample.elapsed_ms));
+        let wall_ms = wall_ms(wall, last.as_ref());
         if let Some(sample) = last {
             delivery.push(sample);
         }
@@ -227,12 +230,11 @@ impl<'a> Attempt<'a> {
             ..Finish::default()
         };
         let failed = exit.is_some_and(|exit| exit.code != Some(0)) || totals.oom_kill.unwrap_or(0) > 0;
-        let advises = settings.report.wants_advice();
         let wanted = AdviceRequest {
             attempt: id.clone(),
             log_tail,
-            verdict: failed && (wants_verdict || advises || settings.report.short_verdict),
-            prediction: (advises && !is_unnamed).then(|| settings.key.clone()),
+            verdict: failed && (wants_verdict || settings.report.wants_verdict()),
+            prediction: settings.wanted_prediction(),
         };
         let (delivery, advice) = match interrupted {
             Some(signal) => (interrupted_report(&signal), Advice::default()),
@@ -250,8 +252,8 @@ impl<'a> Attempt<'a> {
             resources: at_end(resources, &totals),
             phases,
             curve,
-            largest_process: None,
-            rescue: None,
+            largest_process,
+            rescue,
             attempt: delivery.runs_as.clone().unwrap_or(id),
             number: settings.number,
             retries: settings.retries.clone(),
@@ -261,8 +263,14 @@ impl<'a> Attempt<'a> {
             notes: settings.notes.clone(),
         };
         publish(&facts, settings, interruption).await;
-        ClosedAttempt { ended_by_rescue, ..closed_attempt(facts) }
+        closed_attempt(facts)
     }
+}
+
+/// The wall time of a build, milliseconds. The last sample is taken after the end of the build, and the attempt must not end before it.
+fn wall_ms(wall: Duration, last: Option<&Sample>) -> u64 {
+    let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
+    wall_ms.max(last.map_or(0, |sample| sample.elapsed_ms))
 }
 
 /// The resources with the memory limit in force at the end.
@@ -285,7 +293,8 @@ fn closed_attempt(facts: BuildFacts) -> ClosedAttempt {
     });
     let delivered = facts.delivery.delivered;
     let (attempt, resources) = (facts.attempt, facts.resources);
-    ClosedAttempt { attempt, resources, verdict, problem, delivered, ended_by_rescue: false }
+    let ended_by_rescue = facts.rescue.is_some_and(|rescue| rescue.ended_ms.is_some());
+    ClosedAttempt { attempt, resources, verdict, problem, delivered, ended_by_rescue }
 }
 
 /// Ends the attempt on the server, and requests advice in the remaining time. If the samples were not

@@ -61,6 +61,11 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Whether a verdict on a failed build is shown.
+    pub(crate) fn wants_verdict(&self) -> bool {
+        self.short_verdict || self.wants_advice()
+    }
+
     /// Whether this report needs advice from the server.
     pub(crate) fn wants_advice(&self) -> bool {
         self.style == Style::Text || self.file.is_some()

@@ -243,9 +243,10 @@ impl ProcessLooks {
         self.notices.pop_front()
     }
 
-    /// The largest process, the most compilers at once, and what rescue did, if it did anything.
-    pub(super) fn finish(self) -> (Option<LargestProcess>, Option<u32>, Option<Rescue>) {
+    /// The largest process, the most compilers at once, and what rescue did, if it did anything; `raises`: how often the limit was raised.
+    pub(super) fn finish(self, raises: u32) -> (Option<LargestProcess>, Option<u32>, Option<Rescue>) {
         let totals = self.pause.totals();
+        let report = Rescue { raises, ..self.report };
         let report = if self.settings.pause {
             Rescue {
                 pauses: totals.pauses,
@@ -253,10 +254,10 @@ impl ProcessLooks {
                 paused_process_ms: milliseconds(totals.paused_processes),
                 together_peak_bytes: totals.together_peak,
                 gave_up: totals.gave_up.filter(|_| totals.pauses > 0).unwrap_or_default().to_owned(),
-                ..self.report
+                ..report
             }
         } else {
-            self.report
+            report
         };
         let (largest, compilers) = self.largest.finish();
         (largest, compilers, (report != Rescue::default()).then_some(report))

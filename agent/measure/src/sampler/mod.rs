@@ -270,8 +270,8 @@ impl Sampler {
         let limit = self.meter.limits().memory;
         let changed = (limit != self.limit_at_start).then(|| limit.unwrap_or(0));
         let totals = self.counters.totals(self.starvation.starved_ms());
-        let (largest_process, compilers_peak, rescue) = self.looks.finish();
-        let rescue = self.with_raises(rescue);
+        let raises = self.raising.as_ref().map_or(0, LimitRaising::raises);
+        let (largest_process, compilers_peak, rescue) = self.looks.finish(raises);
         Measured {
             last,
             totals: Totals { memory_limit_bytes: changed, compilers_peak, ..totals },

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_proto::{figures::bytes, v1::Rescue};
+use plimsoll_proto::figures::bytes;
 
 use super::Sampler;
 use crate::{
@@ -48,6 +48,11 @@ impl LimitRaising {
     /// Whether the build is so near its limit that no reading may be left out.
     pub(super) fn needs_readings(&self) -> bool {
         !self.has_ended && self.rule.is_near()
+    }
+
+    /// How often the limit was raised.
+    pub(super) fn raises(&self) -> u32 {
+        self.raises
     }
 
     /// The line about the last change, once.
@@ -114,12 +119,7 @@ impl Sampler {
         if let Some(raising) = &mut self.raising {
             raising.act(now, &mut self.meter);
         }
-        self.raising.as_ref().and_then(LimitRaising::reachable).or(self.meter.limits().killing)
-    }
-
-    /// What rescue did, with the number of raises.
-    pub(super) fn with_raises(&self, rescue: Option<Rescue>) -> Option<Rescue> {
-        let raises = self.raising.as_ref().map_or(0, |raising| raising.raises);
-        if raises == 0 { rescue } else { Some(Rescue { raises, ..rescue.unwrap_or_default() }) }
+        let reachable = self.raising.as_ref().and_then(LimitRaising::reachable);
+        reachable.or_else(|| self.meter.limits().killing)
     }
 }
