@@ -30,9 +30,36 @@ fn end(phases: Vec<pb::Phase>) -> pb::Finish {
         oom_group_kill: Some(1),
         starved_ms: Some(2500),
         throttled_usec: Some(7),
+        compilers_peak: Some(8),
         ..pb::Totals::default()
     };
-    pb::Finish { totals: Some(totals), phases, ended: true, ..finish("a", 5, Some(2)) }
+    let (largest_process, rescue) = (Some(largest_process()), Some(rescue()));
+    pb::Finish {
+        totals: Some(totals),
+        phases,
+        ended: true,
+        largest_process,
+        rescue,
+        ..finish("a", 5, Some(2))
+    }
+}
+
+fn largest_process() -> pb::LargestProcess {
+    pb::LargestProcess { program: "cc1plus".into(), file: "big.cc".into(), memory_bytes: 9, elapsed_ms: 4 }
+}
+
+fn rescue() -> pb::Rescue {
+    pb::Rescue {
+        would_pause_ms: Some(1),
+        would_pause_processes: 2,
+        pauses: 3,
+        paused_ms: 4,
+        paused_process_ms: 5,
+        together_peak_bytes: 6 << 20,
+        gave_up: "no process ran".into(),
+        raises: 7,
+        ended_ms: Some(8),
+    }
 }
 
 fn phase(name: &str, started_ms: u64, need_peak_bytes: u64) -> pb::Phase {
@@ -68,6 +95,8 @@ async fn reported_details_survive_a_restart() {
         (Some(50), PageCounters::all(Some(15)))
     );
     assert_eq!((summary.throttled_usec, summary.starved_ms), (Some(7), Some(2500)));
+    assert_eq!((&summary.largest_process, summary.compilers_peak), (&Some(largest_process()), Some(8)));
+    assert_eq!(summary.rescue, Some(rescue()));
     assert_eq!(summary.need_peak_bytes, Some(9 << 20), "also a need that only a phase has seen");
     server.kill().unwrap();
     let server = Server::start(Programs::for_tests(), dir.path()).unwrap();

@@ -121,10 +121,11 @@ fn next_sizes(page: &mut ReportPage, facts: &BuildFacts) {
     if let Some(problem) = &facts.advice.problem {
         page.line("", &format!("no advice from the server: {}", clean(problem)));
     }
+    let was_rescued = measured::was_rescued(facts.rescue.as_ref());
     if let Some(request) = advice::from_need(facts) {
         page.line("next run", &format!("memory request {} ({})", bytes(request), advice::basis(request)));
     } else if let Some(need) =
-        measured::proven_need(&facts.summary()).filter(|_| advice::was_held_back(facts))
+        measured::proven_need(&facts.summary()).filter(|_| advice::was_held_back(facts) || was_rescued)
     {
         page.line("next run", &format!("more memory than {}: it was held back there", bytes(need)));
     }
