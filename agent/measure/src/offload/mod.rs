@@ -24,6 +24,7 @@ use std::{thread, time::Duration};
 use plimsoll_proto::measured::PartlyMeasured;
 
 pub use self::programs::ServicePrograms;
+pub(crate) use self::programs::is_bazel;
 use self::programs::{SERVICES, Service};
 
 /// CPU time of the build in a second, in microseconds for each client, below which its work is done elsewhere. This is an estimate: a

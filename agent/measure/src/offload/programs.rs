@@ -178,7 +178,8 @@ fn file_name(folder: &Path) -> String {
     file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-fn is_bazel(folder: &Path) -> bool {
+/// Whether a process, by its folder in `/proc`, is bazel's server.
+pub(crate) fn is_bazel(folder: &Path) -> bool {
     let mut start = [0; BAZEL_SERVER.len()];
     let read = File::open(folder.join("cmdline")).and_then(|mut file| file.read_exact(&mut start));
     read.is_ok() && start == *BAZEL_SERVER.as_bytes()

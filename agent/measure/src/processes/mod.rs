@@ -19,6 +19,8 @@ use crate::kernel;
 
 /// Most processes that one look reads. A build with more is seen in part, and nothing in it is paused.
 pub const MAX_PROCESSES: usize = 2048;
+/// Most parents that are followed from one process.
+pub(crate) const MAX_PARENTS: usize = 64;
 /// More bytes than `/proc/PID/stat` has.
 const STAT_BYTES: usize = 2048;
 

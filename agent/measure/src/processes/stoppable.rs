@@ -2,8 +2,8 @@
 
 use std::{fs, path::Path};
 
-use super::{ProcessId, programs};
-use crate::kernel;
+use super::{MAX_PARENTS, ProcessId, ProcessTable, programs};
+use crate::{kernel, offload::is_bazel};
 
 /// Whether a process is still the one that was seen, is of the agent's own user, is not traced, and runs a compiler and no program that
 /// only has its name: `ccache` and `distcc` hold locks and connections.
@@ -17,6 +17,14 @@ pub(crate) fn may_be_stopped(proc: &Path, id: ProcessId, more: &[String]) -> boo
     let is_own = users.is_some_and(|users| users.len() == 4 && users.iter().all(|user| *user == own));
     let is_untraced = field("TracerPid:").is_some_and(|tracer| tracer.trim() == "0");
     is_own && is_untraced && runs_compiler(&folder, more) && has_started_at(&folder, id.started)
+}
+
+/// Whether bazel's server, a Java program, is above a process: it compiles for others too, and watches its workers.
+pub(crate) fn is_below_bazel(table: &ProcessTable, id: ProcessId) -> bool {
+    let by_pid = table.by_pid();
+    let above = std::iter::successors(by_pid.get(&id.pid), |process| by_pid.get(&process.parent));
+    let java = above.take(MAX_PARENTS).filter(|process| process.name == "java");
+    java.map(|process| table.proc.join(process.id.pid.to_string())).any(|folder| is_bazel(&folder))
 }
 
 fn runs_compiler(folder: &Path, more: &[String]) -> bool {

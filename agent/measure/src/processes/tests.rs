@@ -1,6 +1,11 @@
 use std::time::Duration;
 
-use super::{largest::LargestSoFar, programs::work_file, *};
+use super::{
+    largest::LargestSoFar,
+    programs::work_file,
+    stoppable::{is_below_bazel, may_be_stopped},
+    *,
+};
 use crate::fake_kernel::FakeKernel;
 
 /// A sleeping process, which started at the tick of its id.
@@ -90,4 +95,44 @@ fn compilers_of_one_driver_count_once() {
         process(7, 2, "sh", 1),
     ];
     assert_eq!(ProcessTable::of("/proc".into(), list, false).compilers(), 2);
+}
+
+#[test]
+fn only_own_untraced_compilers_may_be_stopped() {
+    let fake = FakeKernel::new();
+    let user = rustix::process::geteuid().as_raw();
+    let may = |exe: &str, user: u32, tracer: u32, started: u64| {
+        write(&fake, 7, "g++", 9, "g++");
+        let status = format!("Name:\tg++\nTracerPid:\t{tracer}\nUid:\t{user}\t{user}\t{user}\t{user}\n");
+        fake.write("/proc/7/status", &status);
+        let link = fake.kernel().path("/proc/7/exe");
+        let _earlier = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(exe, link).unwrap();
+        may_be_stopped(&fake.kernel().path("/proc"), ProcessId { started, pid: 7 }, &["tool".to_owned()])
+    };
+    for exe in
+        ["/usr/lib/cc1plus", "/usr/bin/x86_64-linux-gnu-ld.bfd", "/usr/bin/clang-17 (deleted)", "/opt/tool"]
+    {
+        assert!(may(exe, user, 0, 7), "{exe}");
+    }
+    for exe in ["/usr/bin/ccache", "/usr/bin/distcc", "/bin/sh", "/usr/bin/python3"] {
+        assert!(!may(exe, user, 0, 7), "{exe}");
+    }
+    assert!(!may("/usr/lib/cc1plus", user + 1, 0, 7), "of another user");
+    assert!(!may("/usr/lib/cc1plus", user, 1, 7), "traced");
+    assert!(!may("/usr/lib/cc1plus", user, 0, 8), "another process by now");
+    fake.remove("/proc/7/status");
+    assert!(!may_be_stopped(&fake.kernel().path("/proc"), ProcessId { started: 7, pid: 7 }, &[]), "hidden");
+}
+
+#[test]
+fn workers_of_bazel_are_recognized() {
+    let fake = FakeKernel::new();
+    write(&fake, 2, "java", 9, "bazel(project) -Xmx1g");
+    let list = vec![process(2, 1, "java", 9), process(3, 2, "process-wrapper", 1), process(4, 3, "cc1", 9)];
+    let table = |list| ProcessTable::of(fake.kernel().path("/proc"), list, false);
+    let id = process(4, 3, "cc1", 9).id;
+    assert!(is_below_bazel(&table(list.clone()), id));
+    write(&fake, 2, "java", 9, "java -jar gradle.jar");
+    assert!(!is_below_bazel(&table(list), id));
 }

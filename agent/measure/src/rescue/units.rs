@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::processes::{ProcessId, ProcessTable, ProcessView, programs, unit_of};
+use crate::processes::{MAX_PARENTS, ProcessId, ProcessTable, ProcessView, programs, unit_of};
 
 /// Programs that end, or judge, a process below them that does not go on: with a time limit of their own, or because they see that it was
 /// stopped. Also servers that compile for other machines.
@@ -32,8 +32,6 @@ const WATCHERS: [&str; 21] = [
 ];
 /// Shells, which can do job control.
 const SHELLS: [&str; 9] = ["sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "busybox"];
-/// Most parents that are followed from one process.
-const MAX_PARENTS: usize = 64;
 
 /// Processes that are paused together: the compiler, assembler and linker of one driver write to each other.
 #[derive(Debug, Clone, PartialEq, Eq)]

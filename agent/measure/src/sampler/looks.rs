@@ -2,7 +2,6 @@
 
 use std::{
     collections::{HashSet, VecDeque},
-    path::Path,
     time::Duration,
 };
 
@@ -16,7 +15,9 @@ use crate::{
     clock::thread_cpu_time,
     meter::Meter,
     processes::{
-        ProcessId, ProcessTable, ProcessView, anonymous, largest::LargestSoFar, stoppable::may_be_stopped,
+        ProcessId, ProcessTable, ProcessView, anonymous,
+        largest::LargestSoFar,
+        stoppable::{is_below_bazel, may_be_stopped},
     },
     rescue::{
         RescueSettings, Unit,
@@ -68,8 +69,6 @@ pub(super) struct ProcessLooks {
     hang: Hang,
     /// Processes that were found to be no compiler, of another user, or traced.
     excluded: HashSet<ProcessId>,
-    /// Processes that were found to be none of these.
-    checked: HashSet<ProcessId>,
     report: Rescue,
     acts: RescueActs,
     is_hang_named: bool,
@@ -89,7 +88,6 @@ impl ProcessLooks {
             largest: LargestSoFar::default(),
             hang: Hang::default(),
             excluded: HashSet::new(),
-            checked: HashSet::new(),
             report: Rescue::default(),
             acts: RescueActs::default(),
             is_hang_named: false,
@@ -145,7 +143,6 @@ impl ProcessLooks {
         }
         let alive: HashSet<ProcessId> = table.list.iter().map(|process| process.id).collect();
         self.excluded.retain(|id| alive.contains(id));
-        self.checked.retain(|id| alive.contains(id));
         let bytes = |process: &ProcessView| anonymous(&table.proc, process.id.pid).unwrap_or(0);
         let mut units = pausable_units(table, |name| is_one_of(&self.settings.programs, name), bytes);
         units.retain(|unit| !unit.members.iter().any(|id| self.excluded.contains(id)));
@@ -158,20 +155,21 @@ impl ProcessLooks {
             ticks_per_second: procfs::ticks_per_second().max(1),
         };
         let mut acts = self.pause.decide(&moment, &units);
-        acts.stop.retain(|id| self.check(&table.proc, *id, &units));
+        acts.stop.retain(|id| self.check(table, *id, &units));
         self.note_acts(near.now, acts);
     }
 
     /// Whether a process may be stopped. If not, its whole unit goes on, and is never asked for again.
-    fn check(&mut self, proc: &Path, id: ProcessId, units: &[Unit]) -> bool {
+    fn check(&mut self, table: &ProcessTable, id: ProcessId, units: &[Unit]) -> bool {
         if self.excluded.contains(&id) {
             return false;
         }
         let unit = units.iter().find(|unit| unit.members.contains(&id));
         let members = unit.map(|unit| unit.members.as_slice()).unwrap_or_default();
-        let is_known = members.iter().all(|member| self.checked.contains(member));
-        if is_known || members.iter().all(|member| may_be_stopped(proc, *member, &self.settings.programs)) {
-            self.checked.extend(members);
+        let may_be = |member: &ProcessId| {
+            may_be_stopped(&table.proc, *member, &self.settings.programs) && !is_below_bazel(table, *member)
+        };
+        if members.iter().all(may_be) {
             return true;
         }
         if self.settings.pause && !std::mem::replace(&mut self.is_refusal_named, true) {
