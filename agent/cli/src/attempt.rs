@@ -190,6 +190,11 @@ impl<'a> Attempt<'a> {
         }
     }
 
+    /// Lets everything go on that rescue has paused, because the build has ended.
+    pub(crate) fn continue_all(&mut self) {
+        self.rescue.continue_all();
+    }
+
     /// Lets everything go on that rescue has paused, because the build is about to end or to be stopped.
     pub(crate) fn release(&mut self, why: &'static str) {
         self.rescue.release(&mut self.sampler, why);

@@ -3,7 +3,8 @@
 //! It is this program again, in a session of its own and with all signals blocked, so that what ends the job's process group does not end
 //! it. Before each change the agent sends it the list of all processes that will be paused, and waits for its answer; so the list always
 //! holds whatever is stopped. When the agent is gone, however it ended, the kernel closes the connection, and the guardian continues all
-//! that are on the list, and ends.
+//! that are on the list, and ends. While something is paused the agent repeats the list each second; if it is silent for longer, because
+//! it is stopped or waits for a disk, the guardian continues all, too.
 //!
 //! A list is its length and, for each process, its id and its start time in clock ticks: numbers of 8 bytes, little endian.
 
@@ -15,6 +16,7 @@ use std::{
         unix::net::UnixStream,
     },
     process::ExitCode,
+    thread,
     time::Duration,
 };
 
@@ -36,6 +38,12 @@ use super::handle::send;
 pub(crate) const GUARDIAN_NAME: &str = "rescue-guardian";
 /// How long the agent waits for an answer, which takes microseconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 30 } else { 1 });
+
+/// Time without a word after which the agent is taken for stuck; it sends its list each second.
+const SILENCE: Duration = Duration::from_secs(5);
+/// How often a process is tried that cannot be continued, because the machine is short of something.
+const TRIES: u32 = 600;
+const TRY_INTERVAL: Duration = Duration::from_millis(100);
 
 #[cfg(not(test))]
 const ARGUMENTS: [&CStr; 1] = [c"rescue-guardian"];
@@ -92,17 +100,24 @@ impl Drop for Guardian {
 pub(crate) fn serve() -> ExitCode {
     let mut paused = Vec::new();
     let ended = follow_agent(&mut paused);
-    for id in paused {
-        // it may have ended, or others may have continued it
-        let _gone = send(id, Signal::CONT);
-    }
+    continue_all(&mut paused);
     if ended.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Takes lists until the agent is gone.
 fn follow_agent(paused: &mut Vec<ProcessId>) -> io::Result<()> {
     let mut agent = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    while let Some(length) = read_number(&mut agent)? {
+    loop {
+        agent.set_read_timeout(Some(SILENCE).filter(|_silence| !paused.is_empty()))?;
+        let length = match read_number(&mut agent) {
+            // the agent is stopped or stuck; it may come back
+            Err(late) if late.kind() == io::ErrorKind::WouldBlock => {
+                continue_all(paused);
+                continue;
+            }
+            length => length?,
+        };
+        let Some(length) = length else { return Ok(()) };
         let mut list = Vec::new();
         for _process in 0..length.min(MAX_PROCESSES as u64) {
             let (Some(pid), Some(started)) = (read_number(&mut agent)?, read_number(&mut agent)?) else {
@@ -113,7 +128,18 @@ fn follow_agent(paused: &mut Vec<ProcessId>) -> io::Result<()> {
         *paused = list;
         agent.write_all(&[1])?;
     }
-    Ok(())
+}
+
+/// Continues all processes of a list. Those that have ended, or that others have continued, are no matter.
+fn continue_all(paused: &mut Vec<ProcessId>) {
+    for _try in 0..TRIES {
+        paused.retain(|id| send(*id, Signal::CONT).is_err());
+        if paused.is_empty() {
+            return;
+        }
+        thread::sleep(TRY_INTERVAL);
+    }
+    paused.clear();
 }
 
 /// The next number; `None` if the agent is gone.

@@ -3,19 +3,28 @@
 use std::io;
 
 use plimsoll_measure::processes::ProcessId;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::{
+    io::Errno,
+    process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
+};
 
-/// Sends a signal to a process, if it still is the one that was seen.
-/// Errors: the process has ended, or the agent may not signal it.
-pub(super) fn send(id: ProcessId, signal: Signal) -> io::Result<()> {
-    let pid =
-        Some(id.pid).filter(|pid| *pid > 0).and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
-    let handle = pidfd_open(pid, PidfdFlags::empty())?;
+/// Sends a signal to a process, if it still is the one that was seen. Returns false if it has ended.
+/// Errors: the agent may not signal it, or is short of something, such as open files.
+pub(super) fn send(id: ProcessId, signal: Signal) -> io::Result<bool> {
+    let Some(pid) = Some(id.pid).filter(|pid| *pid > 0).and_then(Pid::from_raw) else { return Ok(false) };
+    let handle = match pidfd_open(pid, PidfdFlags::empty()) {
+        // the second and third if the id is a thread's now
+        Err(Errno::SRCH | Errno::INVAL | Errno::NOENT) => return Ok(false),
+        handle => handle?,
+    };
     // the handle is of whichever process has the id now; what it is cannot change any more
-    if ProcessId::of_running(id.pid) != Some(id) {
-        return Err(io::ErrorKind::NotFound.into());
+    if !id.exists()? {
+        return Ok(false);
     }
-    Ok(pidfd_send_signal(&handle, signal)?)
+    match pidfd_send_signal(&handle, signal) {
+        Err(Errno::SRCH) => Ok(false),
+        sent => Ok(sent.map(|()| true)?),
+    }
 }
 
 #[cfg(test)]
@@ -30,11 +39,13 @@ mod tests {
         let pid = child.id().cast_signed();
         let id = ProcessId::of_running(pid).unwrap();
         let other = ProcessId { started: id.started + 1, ..id };
-        assert_eq!(send(other, Signal::KILL).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(!send(other, Signal::KILL).unwrap());
         assert!(child.try_wait().unwrap().is_none(), "it runs");
-        send(id, Signal::TERM).unwrap();
+        assert!(send(id, Signal::TERM).unwrap());
         assert_eq!(child.wait().unwrap().signal(), Some(15));
-        assert!(send(id, Signal::TERM).is_err(), "it has ended");
-        assert!(send(ProcessId { started: 0, pid: 0 }, Signal::TERM).is_err());
+        assert!(!send(id, Signal::TERM).unwrap(), "it has ended");
+        for pid in [0, -1, i32::MIN] {
+            assert!(!send(ProcessId { started: 0, pid }, Signal::TERM).unwrap(), "{pid}");
+        }
     }
 }

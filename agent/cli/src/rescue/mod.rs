@@ -12,7 +12,7 @@ mod paused_list;
 use std::{io, path::Path, time::Duration};
 
 use plimsoll_measure::{
-    processes::ProcessId,
+    processes::{ProcessId, watcher_above_this_process},
     rescue::pause::PauseActs,
     sampler::{RescueActs, Sampler},
 };
@@ -28,6 +28,9 @@ const TERM_TIME: Duration = Duration::from_secs(5);
 /// Time between two SIGKILLs: a process may have started another one meanwhile.
 const KILL_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How often the guardian is told again what is paused: without a word for longer, it takes the agent for stuck.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
 /// Acts on the processes of one build.
 #[derive(Debug)]
 pub(crate) struct Rescuer {
@@ -35,8 +38,10 @@ pub(crate) struct Rescuer {
     top: Option<ProcessId>,
     /// When a hung build gets SIGKILL.
     kill_at: Option<Instant>,
-    /// What is paused now.
-    paused: Vec<ProcessId>,
+    /// What is stopped now, or may be.
+    stopped: Vec<ProcessId>,
+    /// The part of `stopped` that shall go on. It is empty but for a moment, or if the machine is short of something.
+    going: Vec<ProcessId>,
     means: Option<PauseMeans>,
     has_paused: bool,
 }
@@ -46,6 +51,8 @@ pub(crate) struct Rescuer {
 struct PauseMeans {
     guardian: Guardian,
     list: PausedList,
+    /// When both were told last.
+    noted: Instant,
     /// No other agent pauses this build.
     _lock: BuildLock,
 }
@@ -53,13 +60,13 @@ struct PauseMeans {
 impl Rescuer {
     /// Acts on the build that begins with process `top`. Continues what agents left paused that used the same folder `spool` and are gone.
     pub(crate) fn new(top: Option<i32>, spool: &Path) -> Self {
-        let top = top.and_then(ProcessId::of_running);
         let continued = paused_list::continue_left_behind(spool);
         if continued > 0 {
             let processes = figures::counted_as(continued as u64, "process", "processes");
             write_line(&format!("plimsoll: continued {processes} that an agent had paused which is gone"));
         }
-        Self { top, kill_at: None, paused: Vec::new(), means: None, has_paused: false }
+        let top = top.and_then(ProcessId::of_running);
+        Self { top, kill_at: None, stopped: Vec::new(), going: Vec::new(), means: None, has_paused: false }
     }
 
     /// Prepares to pause processes of the build that `sampler` measures. If that is not possible, nothing is paused.
@@ -91,43 +98,56 @@ impl Rescuer {
     }
 
     fn pause(&mut self, sampler: &mut Sampler, acts: PauseActs) {
-        if !acts.go.is_empty() {
-            self.paused.retain(|id| !acts.go.contains(id));
-            continue_each(&acts.go);
-            self.note(sampler);
-        }
-        if acts.stop.is_empty() {
+        self.going.extend(acts.go);
+        let goes = self.continue_going();
+        let is_due = !self.stopped.is_empty() && self.means.as_ref().is_some_and(PauseMeans::is_due);
+        self.stopped.extend(&acts.stop);
+        if (goes || is_due || !acts.stop.is_empty()) && !self.note(sampler) {
             return;
         }
-        self.paused.extend(&acts.stop);
-        if !self.note(sampler) {
-            return;
-        }
-        let mut stopped = 0;
+        let mut count = 0;
         for id in acts.stop {
+            // its unit may go on by now, because another process of it has ended
+            if !self.stopped.contains(&id) {
+                continue;
+            }
             match send(id, Signal::STOP) {
-                Ok(()) => stopped += 1,
-                Err(error) => {
-                    tracing::debug!(%error, pid = id.pid, "cannot pause a process");
-                    // its driver's other processes would wait for nothing
-                    let rest = sampler.not_paused(id);
-                    continue_each(&rest);
-                    self.paused.retain(|paused| *paused != id && !rest.contains(paused));
+                Ok(true) => count += 1,
+                not_stopped => {
+                    tracing::debug!(?not_stopped, pid = id.pid, "cannot pause a process");
+                    self.going.extend(sampler.not_paused(id).into_iter().chain([id]));
+                    self.continue_going();
                 }
             }
         }
-        if stopped > 0 && !std::mem::replace(&mut self.has_paused, true) {
-            let processes = figures::counted_as(stopped, "process", "processes");
+        if count > 0 && !std::mem::replace(&mut self.has_paused, true) {
+            let processes = figures::counted_as(count, "process", "processes");
             write_line(&format!(
                 "plimsoll: the build is near its memory limit: rescue pauses {processes} of it for a while"
             ));
         }
     }
 
-    /// Writes down what is paused, or will be. If that fails, everything goes on and nothing is paused any more.
+    /// Continues what shall go on; what cannot be continued now is tried again at the next tick. Returns whether something was to be done.
+    fn continue_going(&mut self) -> bool {
+        let going = std::mem::take(&mut self.going);
+        let has_any = !going.is_empty();
+        for id in going {
+            match send(id, Signal::CONT) {
+                Ok(_ended_or_not) => self.stopped.retain(|stopped| *stopped != id),
+                Err(error) => {
+                    tracing::debug!(%error, pid = id.pid, "cannot continue a process yet");
+                    self.going.push(id);
+                }
+            }
+        }
+        has_any
+    }
+
+    /// Writes down what is stopped, or will be. If that fails, everything goes on and nothing is paused any more.
     fn note(&mut self, sampler: &mut Sampler) -> bool {
         let noted = match &mut self.means {
-            Some(means) => means.note(&self.paused),
+            Some(means) => means.note(&self.stopped),
             None => Err(io::ErrorKind::NotConnected.into()),
         };
         if let Err(error) = &noted {
@@ -140,11 +160,17 @@ impl Rescuer {
     /// Lets everything go on, and pauses nothing any more; `why`: in words for the attempt.
     pub(crate) fn release(&mut self, sampler: &mut Sampler, why: &'static str) {
         let more = sampler.give_up_rescue(why);
-        continue_each(&more);
-        continue_each(&std::mem::take(&mut self.paused));
+        self.stopped.extend(more);
+        self.continue_all();
+    }
+
+    /// Lets everything go on.
+    pub(crate) fn continue_all(&mut self) {
+        self.going = self.stopped.clone();
+        self.continue_going();
         if let Some(means) = &mut self.means {
-            // both may be gone, and then know nothing that is still paused
-            let _noted = means.note(&[]);
+            // both may be gone, and then know nothing that is still stopped
+            let _noted = means.note(&self.stopped);
         }
     }
 
@@ -162,38 +188,37 @@ impl Rescuer {
 
 impl Drop for Rescuer {
     fn drop(&mut self) {
-        continue_each(&self.paused);
-        if let Some(means) = &self.means {
-            let _removed = means.list.replace(&[]);
-        }
+        self.continue_all();
     }
 }
 
 impl PauseMeans {
     fn prepare(sampler: &Sampler, spool: &Path) -> Result<Self, String> {
         let group = sampler.build_group();
-        let (dir, is_own) =
-            group.ok_or("no cgroup measures the build alone, or its processes are not visible")?;
+        let (dir, is_own) = group.ok_or("no cgroup measures the build alone")?;
+        if !is_own && !sampler.sees_processes() {
+            return Err("the processes of the build are not visible here".to_owned());
+        }
+        if let Some(name) = watcher_above_this_process() {
+            return Err(format!("the agent runs below {name}, which would not wait for a paused build"));
+        }
         let lock = BuildLock::take(dir, is_own)?;
         let list = PausedList::of_this_process(spool).ok_or("the agent cannot see itself in /proc")?;
         // a list that cannot be written must be known before something is paused
         list.probe().map_err(|error| format!("{}: {error}", spool.display()))?;
         let guardian =
             Guardian::start().map_err(|error| format!("the agent cannot start its guardian: {error}"))?;
-        Ok(Self { guardian, list, _lock: lock })
+        Ok(Self { guardian, list, noted: Instant::now(), _lock: lock })
     }
 
-    fn note(&mut self, paused: &[ProcessId]) -> io::Result<()> {
-        self.list.replace(paused)?;
-        self.guardian.keep(paused)
+    fn note(&mut self, stopped: &[ProcessId]) -> io::Result<()> {
+        self.noted = Instant::now();
+        self.list.replace(stopped)?;
+        self.guardian.keep(stopped)
     }
-}
 
-fn continue_each(processes: &[ProcessId]) {
-    for id in processes {
-        if let Err(error) = send(*id, Signal::CONT) {
-            tracing::debug!(%error, pid = id.pid, "cannot continue a process");
-        }
+    fn is_due(&self) -> bool {
+        self.noted.elapsed() >= HEARTBEAT
     }
 }
 

@@ -1,5 +1,6 @@
-//! A file in the spool directory with the processes that are paused now: `paused-PID-STARTED`, with the agent's id and its start time. An
-//! agent that starts continues what is on the lists of agents that are gone: in a pod, a container that is killed takes its guardian along.
+//! A file in the spool directory with the processes that are paused now: `paused-NAMESPACE-PID-STARTED`, with the agent's pid namespace, its
+//! id and its start time. An agent that starts continues what is on the lists of agents of its namespace that are gone: in a pod, a
+//! container that is killed takes its guardian along.
 //!
 //! Each line of a list is the id of a process and its start time in clock ticks. The list is replaced as a whole before a process is stopped.
 
@@ -30,7 +31,7 @@ impl PausedList {
     /// The list of this agent in the folder `spool`; `None` if the agent cannot see itself.
     pub(super) fn of_this_process(spool: &Path) -> Option<Self> {
         let own = ProcessId::of_running(std::process::id().cast_signed())?;
-        Some(Self { path: spool.join(format!("{PREFIX}{}-{}", own.pid, own.started)) })
+        Some(Self { path: spool.join(format!("{PREFIX}{}-{}-{}", namespace()?, own.pid, own.started)) })
     }
 
     /// Writes an empty list and removes it.
@@ -62,15 +63,23 @@ impl PausedList {
 /// Continues what agents have paused that are gone, by their lists in the folder `spool`. Returns the number of processes.
 pub(super) fn continue_left_behind(spool: &Path) -> usize {
     let lists = fs::read_dir(spool).into_iter().flatten().flatten();
-    let name = |entry: &fs::DirEntry| entry.file_name().to_str().and_then(owner);
+    let own = namespace();
+    let name = |entry: &fs::DirEntry| entry.file_name().to_str().and_then(|name| owner(name, own?));
     let lists = lists.filter_map(|entry| Some((name(&entry)?, entry.path()))).take(MAX_LISTS);
     let left_behind = lists.filter(|(agent, _)| ProcessId::of_running(agent.pid) != Some(*agent));
     left_behind.map(|(_, path)| continue_all(&path)).sum()
 }
 
-/// The agent that a list is of, by the name of its file.
-fn owner(name: &str) -> Option<ProcessId> {
-    let (pid, started) = name.strip_prefix(PREFIX)?.split_once('-')?;
+/// Number of the pid namespace of this process.
+fn namespace() -> Option<u64> {
+    let link = fs::read_link("/proc/self/ns/pid").ok()?;
+    link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
+}
+
+/// The agent that a list is of, by the name of its file; `None` if it is of another pid namespace than `own`.
+fn owner(name: &str, own: u64) -> Option<ProcessId> {
+    let (namespace, process) = name.strip_prefix(PREFIX)?.split_once('-')?;
+    let (pid, started) = process.split_once('-').filter(|_process| namespace.parse() == Ok(own))?;
     Some(ProcessId { started: started.parse().ok()?, pid: pid.parse().ok()? })
 }
 
@@ -81,7 +90,8 @@ fn continue_all(path: &Path) -> usize {
         let (pid, started) = line.split_once(' ')?;
         Some(ProcessId { started: started.parse().ok()?, pid: pid.parse().ok()? })
     };
-    let continued = text.lines().filter_map(parse).filter(|id| send(*id, Signal::CONT).is_ok()).count();
+    let continued =
+        text.lines().filter_map(parse).filter(|id| matches!(send(*id, Signal::CONT), Ok(true))).count();
     if let Err(error) = fs::remove_file(path) {
         tracing::debug!(%error, "a list of paused processes stays");
     }

@@ -149,6 +149,8 @@ impl RunningBuild<'_> {
     /// Takes samples until the command has ended, then closes the attempt and writes the report.
     async fn watch(mut self, name: String, wants_verdict: bool) -> TryResult {
         let exit = self.until_end().await;
+        // before the end of the output: a paused process in the background may hold it open
+        self.attempt.continue_all();
         let wall = self.attempt.start.elapsed();
         // signals that arrived before the end were for the build; the next one interrupts the agent
         while let Some(arrived) = self.signals.take_interrupt() {
@@ -202,7 +204,7 @@ impl RunningBuild<'_> {
         if reach == SignalReach::Own {
             return;
         }
-        if !WITHOUT_EFFECT.contains(&signal) {
+        if !WITHOUT_EFFECT.contains(&signal) && ![Signal::USR1, Signal::USR2].contains(&signal) {
             self.attempt.release("the job got a signal");
         }
         if !self.signals.is_ignored_by(self.child.pid(), signal) {

@@ -48,6 +48,11 @@ impl Meter {
         self.charged_need.take()
     }
 
+    /// The smallest limit of the groups above the build's own at which the kernel kills, bytes.
+    pub(crate) fn limit_above(&self) -> Option<u64> {
+        self.agent.as_ref().and_then(|groups| CgroupLimits::read(groups).killing)
+    }
+
     /// What the groups above the build's own and the machine leave to a build with the need `need`, bytes.
     /// Errors: the memory that the machine has left cannot be read.
     pub(crate) fn room_above(&self, need: u64) -> Result<RoomAbove, Error> {

@@ -8,8 +8,11 @@ pub(crate) mod largest;
 pub mod programs;
 pub(crate) mod stoppable;
 
+pub use stoppable::watcher_above_this_process;
+
 use std::{
     collections::{HashMap, HashSet},
+    io,
     path::{Path, PathBuf},
 };
 
@@ -34,9 +37,26 @@ pub struct ProcessId {
 }
 
 impl ProcessId {
-    /// The process that has this id now, of those that the running kernel shows; `None` if it has ended.
+    /// The process that has this id now, of those that the running kernel shows; `None` if it has ended or cannot be read.
     pub fn of_running(pid: i32) -> Option<Self> {
         ProcessTable::read("/proc".into(), &[pid]).list.first().map(|process| process.id)
+    }
+
+    /// Whether the running kernel shows this process, which may have ended and wait for its parent.
+    /// Errors: that cannot be read, for example because too many files are open.
+    pub fn exists(self) -> io::Result<bool> {
+        let mut buffer = [0; STAT_BYTES];
+        match kernel::read_start(Path::new(&format!("/proc/{}/stat", self.pid)), &mut buffer) {
+            Ok(text) => Ok(Stat::from_read(text).is_ok_and(|stat| stat.starttime == self.started)),
+            // the second if it ended between opening and reading
+            Err(gone)
+                if gone.kind() == io::ErrorKind::NotFound
+                    || gone.raw_os_error() == Some(nix::libc::ESRCH) =>
+            {
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -38,7 +38,7 @@ const COMPILERS: [&str; 32] = [
     "nvfortran",
 ];
 /// Programs that start compilers and wait for them.
-const DRIVERS: [&str; 16] = [
+const DRIVERS: [&str; 22] = [
     "gcc",
     "g++",
     "cc",
@@ -55,7 +55,40 @@ const DRIVERS: [&str; 16] = [
     "collect2",
     "lto-wrapper",
     "xgcc",
+    "nvc",
+    "nvc++",
+    "nvfortran",
+    "icpx",
+    "icx",
+    "ifx",
 ];
+/// Programs that end, or judge, a process below them that does not go on: with a time limit of their own, or because they see that it was
+/// stopped. Also servers that compile for other machines.
+const WATCHERS: [&str; 21] = [
+    "timeout",
+    "expect",
+    "ctest",
+    "lit",
+    "llvm-lit",
+    "pytest",
+    "py.test",
+    "runtest",
+    "dejagnu",
+    "prove",
+    "gdb",
+    "lldb",
+    "strace",
+    "ltrace",
+    "rr",
+    "valgrind",
+    "distccd",
+    "iceccd",
+    "bazel",
+    "bazel-real",
+    "bazelisk",
+];
+/// Interpreters, which run some of these programs.
+const INTERPRETERS: [&str; 3] = ["python", "perl", "busybox"];
 /// Ends of the names of files that compilers and interpreters take.
 const SOURCES: [&str; 31] = [
     "c", "cc", "cpp", "cxx", "c++", "C", "i", "ii", "m", "mm", "s", "S", "f", "f90", "f95", "f03", "f08",
@@ -95,6 +128,24 @@ pub fn is_compiler_name(name: &str) -> bool {
 /// Whether this is the name of a program that starts compilers and waits for them.
 pub(crate) fn is_driver(name: &str) -> bool {
     names(name).any(|name| DRIVERS.contains(&name))
+}
+
+/// Whether this is the name of a program that ends, or judges, a process below it that does not go on.
+pub fn is_watcher(name: &str) -> bool {
+    WATCHERS.contains(&name)
+}
+
+/// Whether a program may run as another one, so that its command line says what it is.
+pub(crate) fn is_interpreter(name: &str) -> bool {
+    INTERPRETERS.iter().any(|interpreter| name.starts_with(interpreter))
+}
+
+/// Whether an interpreter runs a program that watches those below it: `python3 bin/llvm-lit`, `python3 -m pytest`.
+pub(crate) fn interprets_watcher(arguments: &[&str]) -> bool {
+    arguments.iter().skip(1).take(3).any(|argument| {
+        let name = argument.rsplit('/').next().unwrap_or_default();
+        is_watcher(name.strip_suffix(".py").unwrap_or(name))
+    })
 }
 
 /// A name, the name without its version, and without the prefix of a target.

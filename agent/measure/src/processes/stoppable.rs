@@ -5,6 +5,9 @@ use std::{fs, path::Path};
 use super::{MAX_PARENTS, ProcessId, ProcessTable, programs};
 use crate::{kernel, offload::is_bazel};
 
+/// Most bytes of a command line that are read.
+const MAX_LINE: u64 = 4096;
+
 /// Whether a process is still the one that was seen, is of the agent's own user, is not traced, and runs a compiler and no program that
 /// only has its name: `ccache` and `distcc` hold locks and connections.
 pub(crate) fn may_be_stopped(proc: &Path, id: ProcessId, more: &[String]) -> bool {
@@ -19,12 +22,35 @@ pub(crate) fn may_be_stopped(proc: &Path, id: ProcessId, more: &[String]) -> boo
     is_own && is_untraced && runs_compiler(&folder, more) && has_started_at(&folder, id.started)
 }
 
-/// Whether bazel's server, a Java program, is above a process: it compiles for others too, and watches its workers.
-pub(crate) fn is_below_bazel(table: &ProcessTable, id: ProcessId) -> bool {
+/// Whether a program is above a process that takes notice of a pause, and that only its command line names: bazel's server, a Java program,
+/// or a test runner in an interpreter.
+pub(crate) fn has_watcher_above(table: &ProcessTable, id: ProcessId) -> bool {
     let by_pid = table.by_pid();
     let above = std::iter::successors(by_pid.get(&id.pid), |process| by_pid.get(&process.parent));
-    let java = above.take(MAX_PARENTS).filter(|process| process.name == "java");
-    java.map(|process| table.proc.join(process.id.pid.to_string())).any(|folder| is_bazel(&folder))
+    above.skip(1).take(MAX_PARENTS).any(|process| {
+        let folder = table.proc.join(process.id.pid.to_string());
+        let interprets = || {
+            let line = kernel::read_regular(&folder.join("cmdline"), MAX_LINE).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).into_owned();
+            programs::interprets_watcher(&line.split('\0').collect::<Vec<_>>())
+        };
+        process.name == "java" && is_bazel(&folder) || programs::is_interpreter(&process.name) && interprets()
+    })
+}
+
+/// Name of a program above this process that ends, or judges, what does not go on.
+pub fn watcher_above_this_process() -> Option<String> {
+    let parent = |pid: &i32| {
+        let seen = ProcessTable::read("/proc".into(), &[*pid]).list;
+        seen.first().map(|process| process.parent).filter(|parent| *parent > 0)
+    };
+    let own = std::process::id().cast_signed();
+    let pids: Vec<i32> = std::iter::successors(Some(own), parent).take(MAX_PARENTS).collect();
+    let table = ProcessTable::read("/proc".into(), &pids);
+    let named = table.list.iter().find(|process| programs::is_watcher(&process.name));
+    let by_line =
+        || has_watcher_above(&table, ProcessId::of_running(own)?).then(|| "a test runner".to_owned());
+    named.map(|process| process.name.clone()).or_else(by_line)
 }
 
 fn runs_compiler(folder: &Path, more: &[String]) -> bool {

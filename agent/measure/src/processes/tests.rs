@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::{
     largest::LargestSoFar,
     programs::work_file,
-    stoppable::{is_below_bazel, may_be_stopped},
+    stoppable::{has_watcher_above, may_be_stopped},
     *,
 };
 use crate::fake_kernel::FakeKernel;
@@ -126,13 +126,22 @@ fn only_own_untraced_compilers_may_be_stopped() {
 }
 
 #[test]
-fn workers_of_bazel_are_recognized() {
+fn watchers_in_other_programs_are_recognized() {
     let fake = FakeKernel::new();
     write(&fake, 2, "java", 9, "bazel(project) -Xmx1g");
     let list = vec![process(2, 1, "java", 9), process(3, 2, "process-wrapper", 1), process(4, 3, "cc1", 9)];
     let table = |list| ProcessTable::of(fake.kernel().path("/proc"), list, false);
     let id = process(4, 3, "cc1", 9).id;
-    assert!(is_below_bazel(&table(list.clone()), id));
+    assert!(has_watcher_above(&table(list.clone()), id));
     write(&fake, 2, "java", 9, "java -jar gradle.jar");
-    assert!(!is_below_bazel(&table(list), id));
+    assert!(!has_watcher_above(&table(list), id));
+    for (line, watches) in [
+        ("python3 build/bin/llvm-lit -v test", true),
+        ("python3 -m pytest", true),
+        ("python3 setup.py build", false),
+    ] {
+        write(&fake, 2, "python3.11", 9, line);
+        let list = vec![process(2, 1, "python3.11", 9), process(4, 2, "cc1", 9)];
+        assert_eq!(has_watcher_above(&table(list), id), watches, "{line}");
+    }
 }

@@ -152,7 +152,20 @@ impl PauseRule {
     pub fn decide(&mut self, moment: &Moment, units: &[Unit]) -> PauseActs {
         let before = self.last.replace(moment.now).unwrap_or(moment.now);
         self.count_time(moment.now.saturating_sub(before));
-        self.paused.retain(|id, _| units.iter().any(|unit| unit.id == *id));
+        let left = self.take_vanished(units);
+        let mut acts = self.decide_present(moment, units);
+        acts.go.extend(left);
+        acts
+    }
+
+    /// Takes the processes of paused units that are no units any more: they have ended, or changed what they are, and then must go on.
+    fn take_vanished(&mut self, units: &[Unit]) -> Vec<ProcessId> {
+        let is_there = |id: &ProcessId| units.iter().any(|unit| unit.id == *id);
+        let gone: Vec<ProcessId> = self.paused.keys().filter(|id| !is_there(id)).copied().collect();
+        gone.into_iter().filter_map(|id| self.paused.remove(&id)).flat_map(|paused| paused.members).collect()
+    }
+
+    fn decide_present(&mut self, moment: &Moment, units: &[Unit]) -> PauseActs {
         self.sizes.add(units);
         self.totals.together_peak =
             self.totals.together_peak.max(self.together.add(moment.need, units, !self.paused.is_empty()));
@@ -233,13 +246,13 @@ impl PauseRule {
         let first = self.paused.keys().next().copied();
         let is_due = |unit: &&&Unit| all || first.is_some_and(|first| unit.id > first);
         let due: Vec<&Unit> = others.iter().rev().filter(is_due).copied().collect();
+        if self.paused.is_empty() {
+            self.progress = Progress::default();
+        }
         for unit in &due {
             let paused = Paused { since: moment.now, members: unit.members.clone() };
             self.paused.insert(unit.id, paused);
             self.totals.pauses = self.totals.pauses.saturating_add(1);
-        }
-        if !due.is_empty() {
-            self.progress = Progress::default();
         }
         due.into_iter().flat_map(|unit| unit.members.iter().copied()).collect()
     }

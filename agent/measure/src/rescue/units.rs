@@ -5,31 +5,6 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::processes::{MAX_PARENTS, ProcessId, ProcessTable, ProcessView, programs, unit_of};
 
-/// Programs that end, or judge, a process below them that does not go on: with a time limit of their own, or because they see that it was
-/// stopped. Also servers that compile for other machines.
-const WATCHERS: [&str; 21] = [
-    "timeout",
-    "expect",
-    "ctest",
-    "lit",
-    "llvm-lit",
-    "pytest",
-    "py.test",
-    "runtest",
-    "dejagnu",
-    "prove",
-    "gdb",
-    "lldb",
-    "strace",
-    "ltrace",
-    "rr",
-    "valgrind",
-    "distccd",
-    "iceccd",
-    "bazel",
-    "bazel-real",
-    "bazelisk",
-];
 /// Shells, which can do job control.
 const SHELLS: [&str; 9] = ["sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "busybox"];
 
@@ -82,7 +57,7 @@ fn is_unwatched(leaf: &ProcessView, by_pid: &HashMap<i32, &ProcessView>) -> bool
     for above in parents {
         // a shell with job control gives each of its jobs a process group
         let is_job = SHELLS.contains(&&*above.name) && above.group != below.group && below.id == leaf.id;
-        if is_job || WATCHERS.contains(&&*above.name) {
+        if is_job || programs::is_watcher(&above.name) {
             return false;
         }
         below = above;

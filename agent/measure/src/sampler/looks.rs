@@ -17,7 +17,7 @@ use crate::{
     processes::{
         ProcessId, ProcessTable, ProcessView, anonymous,
         largest::LargestSoFar,
-        stoppable::{is_below_bazel, may_be_stopped},
+        stoppable::{has_watcher_above, may_be_stopped},
     },
     rescue::{
         RescueSettings, Unit,
@@ -63,7 +63,8 @@ pub(super) struct ProcessLooks {
     /// The last need that was read, bytes.
     need: Option<u64>,
     last: Option<Duration>,
-    rest: Duration,
+    /// CPU time of the last look.
+    cost: Duration,
     largest: LargestSoFar,
     pause: PauseRule,
     hang: Hang,
@@ -84,7 +85,7 @@ impl ProcessLooks {
             settings,
             need: None,
             last: None,
-            rest: Duration::ZERO,
+            cost: Duration::ZERO,
             largest: LargestSoFar::default(),
             hang: Hang::default(),
             excluded: HashSet::new(),
@@ -103,7 +104,8 @@ impl ProcessLooks {
         if is_starved == Some(false) {
             self.hang = Hang::default();
         }
-        if !self.is_due(near.now, is_near) {
+        let is_urgent = is_near || is_starved == Some(true);
+        if !self.is_due(near.now, is_urgent) {
             return;
         }
         let before = thread_cpu_time();
@@ -114,19 +116,21 @@ impl ProcessLooks {
         self.largest.add(near.now, &table, is_tight);
         if self.decides_pauses(meter) {
             self.decide(near, grown, &table);
+        } else if self.pause.paused().next().is_some() {
+            let acts = self.pause.give_up("others began to use the build's cgroup");
+            self.note_acts(near.now, acts);
         }
         if is_starved == Some(true) && self.hang.add(near.now, &table) {
             self.name_hang(near.now);
         }
-        let cost = thread_cpu_time().saturating_sub(before);
-        self.rest = cost.saturating_mul(if is_near { NEAR_REST } else { REST });
+        self.cost = thread_cpu_time().saturating_sub(before);
         self.last = Some(near.now);
     }
 
-    fn is_due(&self, now: Duration, is_near: bool) -> bool {
-        let interval = if is_near { NEAR_INTERVAL } else { INTERVAL };
+    fn is_due(&self, now: Duration, is_urgent: bool) -> bool {
+        let (interval, rest) = if is_urgent { (NEAR_INTERVAL, NEAR_REST) } else { (INTERVAL, REST) };
         let passed = self.last.map_or(Duration::MAX, |last| now.saturating_sub(last));
-        passed >= interval.max(self.rest)
+        passed >= interval.max(self.cost.saturating_mul(rest))
     }
 
     /// Whether compilers are paused, or would be. Once it was said that they would have been, only an agent that pauses goes on.
@@ -155,31 +159,33 @@ impl ProcessLooks {
             ticks_per_second: procfs::ticks_per_second().max(1),
         };
         let mut acts = self.pause.decide(&moment, &units);
-        acts.stop.retain(|id| self.check(table, *id, &units));
+        for unit in &units {
+            if unit.members.iter().any(|id| acts.stop.contains(id)) && !self.may_stop(table, unit) {
+                acts.stop.retain(|id| !unit.members.contains(id));
+            }
+        }
         self.note_acts(near.now, acts);
     }
 
-    /// Whether a process may be stopped. If not, its whole unit goes on, and is never asked for again.
-    fn check(&mut self, table: &ProcessTable, id: ProcessId, units: &[Unit]) -> bool {
-        if self.excluded.contains(&id) {
-            return false;
-        }
-        let unit = units.iter().find(|unit| unit.members.contains(&id));
-        let members = unit.map(|unit| unit.members.as_slice()).unwrap_or_default();
+    /// Whether a unit may be stopped. If not, it goes on, and is never asked for again.
+    fn may_stop(&mut self, table: &ProcessTable, unit: &Unit) -> bool {
         let may_be = |member: &ProcessId| {
-            may_be_stopped(&table.proc, *member, &self.settings.programs) && !is_below_bazel(table, *member)
+            may_be_stopped(&table.proc, *member, &self.settings.programs)
+                && !has_watcher_above(table, *member)
         };
-        if members.iter().all(may_be) {
+        if unit.members.iter().all(may_be) {
             return true;
         }
         if self.settings.pause && !std::mem::replace(&mut self.is_refusal_named, true) {
-            let pid = id.pid;
+            let pid = unit.id.pid;
             self.notices.push_back(format!(
-                "rescue may not pause process {pid}: it is of another user, traced, or no compiler by its file"
+                "rescue may not pause process {pid}: it is of another user, traced, watched, or no compiler by its file"
             ));
         }
-        self.excluded.extend(members);
-        let _members = self.pause.not_stopped(id);
+        self.excluded.extend(&unit.members);
+        for member in &unit.members {
+            let _unit = self.pause.not_stopped(*member);
+        }
         false
     }
 

@@ -203,6 +203,11 @@ impl Sampler {
         self.meter.group_seen()
     }
 
+    /// Whether a process of the build can be seen.
+    pub fn sees_processes(&self) -> bool {
+        self.meter.processes().1.iter().any(|pid| *pid > 0)
+    }
+
     /// Forgets a process that could not be paused. Returns what was paused with it, to be continued.
     pub fn not_paused(&mut self, id: ProcessId) -> Vec<ProcessId> {
         self.looks.not_paused(id)

@@ -14,6 +14,8 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct LimitRaising {
     rule: RaiseRule,
+    /// The smallest limit above the build's own group at which the kernel kills, bytes.
+    above: Option<u64>,
     raises: u32,
     /// Whether no more is tried, because of an error or because others set the limit.
     has_ended: bool,
@@ -32,6 +34,7 @@ impl LimitRaising {
         let rule = RaiseRule::new(limit, most);
         Some(Self {
             rule,
+            above: meter.limit_above(),
             raises: 0,
             has_ended: false,
             lacks_room: false,
@@ -42,7 +45,8 @@ impl LimitRaising {
 
     /// The limit that the agent may still reach, bytes; `None` if it raises no more, or cannot at present.
     fn reachable(&self) -> Option<u64> {
-        (!self.has_ended && !self.lacks_room).then(|| self.rule.ceiling().max(self.rule.limit()))
+        let most = self.rule.ceiling().max(self.rule.limit()).min(self.above.unwrap_or(u64::MAX));
+        (!self.has_ended && !self.lacks_room).then_some(most)
     }
 
     /// Whether the build is so near its limit that no reading may be left out.
