@@ -22,16 +22,16 @@ mod tier;
 mod time_shift;
 mod versions;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use self::{
     highest_need::HighestNeed,
     memory_ends::{JudgedMemoryEnd, JudgedMemoryEnds},
+    tier::TrustTier,
+    time_shift::NewestTimes,
 };
 pub(super) use jobs::LINEAGE_STEPS;
-pub use tier::HistoryLimits;
-use tier::TrustTier;
-pub use tier::bytes_of;
+pub use tier::{HistoryLimits, bytes_of};
 pub use versions::AnswerVersion;
 use versions::Versions;
 
@@ -57,13 +57,12 @@ pub struct History {
     versions: Versions,
     trusted: TrustTier,
     untrusted: TrustTier,
-    /// GiB x h of the trusted attempts that succeeded: this sum is over those with a complete need, `held_incomplete` over the others
-    /// (`Summary::incomplete`).
-    held_measured: HeldMemory,
-    held_incomplete: HeldMemory,
+    /// GiB x h of the trusted attempts that succeeded: of those with a complete need, and of the others (`Summary::incomplete`).
+    held: [HeldMemory; 2],
     memory_ends: JudgedMemoryEnds,
     /// Highest need of the trusted attempts that succeeded.
     highest: HighestNeed,
+    newest_times: OnceLock<NewestTimes>,
 }
 
 /// Memory that a set of attempts held: highest need multiplied by duration.
@@ -119,9 +118,9 @@ impl History {
             versions: Versions::new(),
             trusted: TrustTier::new(trusted, false),
             untrusted: TrustTier::new(untrusted, true),
-            held_measured: HeldMemory::default(),
-            held_incomplete: HeldMemory::default(),
+            held: [HeldMemory::default(); 2],
             highest: HighestNeed::default(),
+            newest_times: OnceLock::new(),
             memory_ends: JudgedMemoryEnds::default(),
         }
     }
@@ -232,6 +231,7 @@ impl History {
     }
 
     fn add_to_sums(&mut self, attempt: &Arc<AttemptBrief>) {
+        self.compare_time(attempt);
         if highest_need::counts(attempt) {
             self.highest.add(attempt);
             self.held_with(attempt).add(HeldMemory::of(attempt));
@@ -239,6 +239,7 @@ impl History {
     }
 
     fn take_from_sums(&mut self, attempt: &AttemptBrief) {
+        self.forget_times(attempt);
         if highest_need::counts(attempt) {
             self.highest.remove(attempt, &self.trusted.newest_first);
             self.held_with(attempt).remove(HeldMemory::of(attempt));
@@ -247,25 +248,26 @@ impl History {
 
     /// The sum that an attempt counts in.
     fn held_with(&mut self, attempt: &AttemptBrief) -> &mut HeldMemory {
-        if attempt.incomplete().is_some() { &mut self.held_incomplete } else { &mut self.held_measured }
+        let [measured, incomplete] = &mut self.held;
+        if attempt.incomplete().is_some() { incomplete } else { measured }
     }
 
     /// Mean of highest need multiplied by duration over the trusted attempts, GiB x h, in steps of 1/[`MEAN_STEPS`] octave; 0 if none is
     /// known.
     pub fn mean_held(&self) -> f64 {
-        let mut all = self.held_measured;
-        all.add(self.held_incomplete);
+        let [mut all, incomplete] = self.held;
+        all.add(incomplete);
         all.mean()
     }
 
     /// Like [`Self::mean_held`], without attempts with an incomplete need.
     pub(crate) fn mean_held_measured(&self) -> f64 {
-        self.held_measured.mean()
+        self.held[0].mean()
     }
 
     /// Whether any successful trusted attempt has an incomplete need.
     pub(crate) fn has_incomplete(&self) -> bool {
-        self.held_incomplete.count > 0
+        self.held[1].count > 0
     }
 
     /// The highest need of any trusted attempt, over all packages and projects; `None` if none is known.
@@ -326,14 +328,11 @@ impl History {
 
     /// All attempts of jobs that ran more than once, each with its retry status.
     pub(crate) fn of_repeated_jobs(&self) -> impl Iterator<Item = (&Arc<AttemptBrief>, RetryStatus)> {
-        let one_of_each = self
-            .untrusted
-            .jobs
-            .one_of_each_job()
-            .filter(|brief| brief.job.is_some_and(|job| self.trusted.jobs.of_job(job).next().is_some()));
+        let is_trusted = |job: JobMark| self.trusted.jobs.of_job(job).next().is_some();
+        let one_of_each = self.untrusted.jobs.one_of_each_job().filter_map(|brief| brief.job);
         let repeated =
             [&self.trusted, &self.untrusted].into_iter().flat_map(|tier| tier.jobs.repeated_jobs());
-        let repeated = repeated.chain(one_of_each.filter_map(|brief| brief.job));
+        let repeated = repeated.chain(one_of_each.filter(|job| is_trusted(*job)));
         let mut jobs: Vec<JobMark> = repeated.collect();
         jobs.sort_unstable();
         jobs.dedup();

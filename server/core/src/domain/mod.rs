@@ -80,7 +80,7 @@ pub use stats_fields::StatsFields;
 pub use summary::{DeliveryOrigin, FinalTotals, Summary};
 pub use ticket::{Ticket, TicketClaim, TicketNumbers, UpstreamMachine};
 pub(crate) use units::float;
-pub use units::{Bytes, Cores, CpuMicros, Micros, Millis};
+pub use units::{Bytes, Cores, CpuMicros, Micros, Millis, median};
 pub use upstream::{UpstreamServer, UpstreamTicket};
 pub(crate) use verdict::REMOVED_LINE;
 pub use verdict::{

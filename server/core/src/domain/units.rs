@@ -126,6 +126,15 @@ pub(crate) fn float(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
+/// The median; of an even number of values the upper of the two in the middle; 0 if empty.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    let middle = values.len() / 2;
+    if values.is_empty() {
+        return 0.0;
+    }
+    *values.select_nth_unstable_by(middle, f64::total_cmp).1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,11 +6,8 @@
 
 use plimsoll_proto::{figures, reasons::SizeBound};
 
-use super::{
-    jobs::median,
-    similar::{SimilarAttempts, WeightedAttempt},
-};
-use crate::domain::Rung;
+use super::similar::{SimilarAttempts, WeightedAttempt};
+use crate::domain::{Rung, median};
 
 /// One step, as a logarithm to base 2: twice the CPU. In a model of Amdahl's law (1967) with 1 to 32 jobs and 2 to 50 % of serial work, the
 /// fifth build from 2 cores on takes 1.00 times as long as without a limit; with steps of 1.5 it takes 1.09 times, with 1.25 1.35 times.

@@ -84,12 +84,3 @@ pub(super) fn wall_at_jobs(wall: f64, shared: f64, had: u32, asked: u32) -> f64 
 pub(super) fn is_same_build(a: &Key, b: &Key) -> bool {
     a.distinguishing_texts() == b.distinguishing_texts()
 }
-
-/// The median; of an even number of values the upper of the two in the middle; 0 if empty.
-pub fn median(mut values: Vec<f64>) -> f64 {
-    let middle = values.len() / 2;
-    if values.is_empty() {
-        return 0.0;
-    }
-    *values.select_nth_unstable_by(middle, f64::total_cmp).1
-}

@@ -59,7 +59,6 @@ mod words;
 
 pub use self::guess::is_guess;
 use self::held_back::HeldBack;
-pub use self::jobs::median;
 pub use self::lowering::taken_back_by;
 use self::memory::FailureCost;
 pub(crate) use self::memory::with_pages;

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::{
-    domain::{CpuMicros, Millis},
-    predict::median,
-};
+use plimsoll_core::domain::{CpuMicros, Millis, median};
 
 use super::{kind::PolicyKind, policy::FinishedBuild, reliability::Reliability};
 

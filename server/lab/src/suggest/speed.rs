@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_base::named_enum;
-use plimsoll_core::{domain::Millis, predict::median};
+use plimsoll_core::domain::{Millis, median};
 
 use super::{
     Builder, MIN_SUCCESSFUL_BUILDS, SuggestTerms,

@@ -1,13 +1,12 @@
 //! How much longer the newest builds of the fleet took than the same builds before them: busier or slower machines.
 //!
-//! It is a function of the attempts alone, computed when it is first asked for after a change. Constants were chosen on the first 60 % of
-//! a file of Spack's CI (18,973 rows), scored from its 20 % on: 32 to 64 newest builds and steps of an eighth or a quarter are alike.
+//! It is a function of the attempts alone: a new attempt is compared when it is added, and all are after other changes of their packages.
+//! Constants were chosen on the first 60 % of a file of Spack's CI (18,973 rows), scored from its 20 % on: 32 to 64 newest builds and steps
+//! of an eighth or a quarter are alike.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::VecDeque, sync::Arc};
 
-use foldhash::fast::RandomState;
-
-use super::super::{AttemptBrief, History, Rung};
+use super::super::{AttemptBrief, Fnv, History, Key, Rung, median};
 
 /// Number of the newest builds that are compared.
 const NEWEST: usize = 48;
@@ -25,50 +24,84 @@ const STEPS: f64 = 8.0;
 /// Highest shift up and down, octaves.
 const MOST: f64 = 2.0;
 
+/// The newest [`MOST_READ`] trusted attempts, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct NewestTimes(VecDeque<ComparedTime>);
+
+/// The time of an attempt, compared with attempts before it.
+#[derive(Debug)]
+struct ComparedTime {
+    package: Fnv,
+    /// Number of newer attempts of the package.
+    newer: usize,
+    /// See [`History::ratio_to_earlier`].
+    ratio: Option<f64>,
+}
+
+impl NewestTimes {
+    fn of(history: &History) -> Self {
+        let mut times = Self::default();
+        let newest: Vec<_> = history.newest_trusted().take(MOST_READ).collect();
+        newest.into_iter().rev().for_each(|brief| times.add(brief, history.ratio_to_earlier(brief)));
+        times
+    }
+
+    /// Adds an attempt that is newer than all others.
+    fn add(&mut self, brief: &AttemptBrief, ratio: Option<f64>) {
+        let package = package_of(&brief.key);
+        self.0.iter_mut().filter(|time| time.package == package).for_each(|time| time.newer += 1);
+        self.0.push_back(ComparedTime { package, newer: 0, ratio });
+        if self.0.len() > MOST_READ {
+            self.0.pop_front();
+        }
+    }
+
+    fn shift(&self) -> f64 {
+        let counted = self.0.iter().rev().filter(|time| time.newer < MOST_OF_PACKAGE);
+        let ratios: Vec<f64> = counted.filter_map(|time| time.ratio).take(NEWEST).collect();
+        let shift = if ratios.len() < FEWEST { 0.0 } else { (median(ratios) * STEPS).round() / STEPS };
+        shift.clamp(-MOST, MOST)
+    }
+}
+
 impl History {
     /// Logarithm to base 2 of the ratio; 0 if too few builds can be compared. Only trusted attempts count.
     pub(crate) fn time_shift(&self) -> f64 {
-        *self.versions.time_shift.get_or_init(|| {
-            let ratios = self.newest_ratios();
-            if ratios.len() < FEWEST {
-                return 0.0;
-            }
-            let shift = (middle(ratios) * STEPS).round() / STEPS;
-            shift.clamp(-MOST, MOST)
-        })
+        self.newest_times.get_or_init(|| NewestTimes::of(self)).shift()
     }
 
-    /// The ratios of the newest builds.
-    fn newest_ratios(&self) -> Vec<f64> {
-        let mut of_package: HashMap<(&str, &str), usize, RandomState> = HashMap::default();
-        let mut ratios = Vec::with_capacity(NEWEST);
-        for brief in self.newest_trusted().take(MOST_READ) {
-            let count = of_package.entry((&brief.key.project, &brief.key.package)).or_insert(0);
-            *count += 1;
-            if *count <= MOST_OF_PACKAGE {
-                ratios.extend(self.ratio_to_earlier(brief));
-            }
-            if ratios.len() >= NEWEST {
-                break;
-            }
+    /// Compares the time of an attempt that was added.
+    pub(super) fn compare_time(&mut self, brief: &Arc<AttemptBrief>) {
+        let times = if brief.untrusted { None } else { self.newest_times.take() };
+        let Some(mut times) = times else { return };
+        if self.newest_trusted().next().is_some_and(|newest| Arc::ptr_eq(newest, brief)) {
+            times.add(brief, self.ratio_to_earlier(brief));
+            self.newest_times = times.into();
         }
-        ratios
+    }
+
+    /// Forgets the comparisons that an attempt which was removed or changed may be part of.
+    pub(super) fn forget_times(&mut self, brief: &AttemptBrief) {
+        let package = package_of(&brief.key);
+        if self.newest_times.get().is_some_and(|times| times.0.iter().any(|time| time.package == package)) {
+            self.newest_times.take();
+        }
     }
 
     /// Logarithm of an attempt's time relative to the median of those before it with the same number of build jobs.
     fn ratio_to_earlier(&self, brief: &Arc<AttemptBrief>) -> Option<f64> {
+        let own = self.on_rung(Rung::NoVersion, &brief.key);
+        // attempts that the list drops when the newest are added are left out, so that no ratio changes
         let mut own =
-            self.on_rung(Rung::NoVersion, &brief.key).skip_while(|seen| !Arc::ptr_eq(&seen.brief, brief));
+            own.skip_while(|seen| !Arc::ptr_eq(&seen.brief, brief)).take(Self::PER_RUNG - MOST_OF_PACKAGE);
         let time = f64::from(own.next()?.rates[0]);
         let earlier = own.filter(|seen| seen.jobs == brief.jobs && !seen.rates[0].is_nan()).take(EARLIER);
         let earlier: Vec<f64> = earlier.map(|seen| f64::from(seen.rates[0])).collect();
-        let ratio = time - if earlier.len() < FEWEST_EARLIER { f64::NAN } else { middle(earlier) };
+        let ratio = time - if earlier.len() < FEWEST_EARLIER { f64::NAN } else { median(earlier) };
         Some(ratio).filter(|ratio| !ratio.is_nan())
     }
 }
 
-/// The median of at least one value; the upper of the two in the middle.
-fn middle(mut values: Vec<f64>) -> f64 {
-    let middle = values.len() / 2;
-    *values.select_nth_unstable_by(middle, f64::total_cmp).1
+fn package_of(key: &Key) -> Fnv {
+    Fnv::default().with_part(&key.project).with_part(&key.package)
 }

@@ -1,9 +1,6 @@
 //! When which packages changed last, so that an answer stays valid while other packages change.
 
-use std::{
-    hash::{BuildHasher as _, RandomState},
-    sync::OnceLock,
-};
+use std::hash::{BuildHasher as _, RandomState};
 
 use super::super::{Key, job_of_part};
 
@@ -18,8 +15,6 @@ pub(super) struct Versions {
     of_all: u64,
     /// By slot: the last change of a package.
     of_slot: Vec<u64>,
-    /// [`History::time_shift`](super::History::time_shift), until the next change.
-    pub(super) time_shift: OnceLock<f64>,
     hasher: RandomState,
 }
 
@@ -35,13 +30,7 @@ pub struct AnswerVersion {
 
 impl Versions {
     pub(super) fn new() -> Self {
-        Self {
-            changes: 0,
-            of_all: 0,
-            of_slot: vec![0; SLOTS],
-            time_shift: OnceLock::new(),
-            hasher: RandomState::new(),
-        }
+        Self { changes: 0, of_all: 0, of_slot: vec![0; SLOTS], hasher: RandomState::new() }
     }
 
     /// Number of changes so far.
@@ -51,7 +40,6 @@ impl Versions {
 
     /// Notes a change of a package.
     pub(super) fn note(&mut self, key: &Key) {
-        self.time_shift = OnceLock::new();
         self.changes += 1;
         let slot = self.slot(key);
         if let Some(last) = self.of_slot.get_mut(slot) {
@@ -61,7 +49,6 @@ impl Versions {
 
     /// Notes a change that may concern any package.
     pub(super) fn note_all(&mut self) {
-        self.time_shift = OnceLock::new();
         self.changes += 1;
         self.of_all = self.changes;
     }

@@ -2,7 +2,7 @@
 
 use super::JobCounts;
 use crate::{
-    domain::{CurveKnown, Key, Rung},
+    domain::{CurveKnown, Key, Rung, median},
     predict::{
         distribution::BEYOND_FACTOR,
         jobs::{self, is_same_build},
@@ -151,10 +151,9 @@ impl<'h> TriedJobs<'h> {
         let growing = slopes.iter().filter(|slope| **slope > 0.0).count();
         let agree = share(growing, slopes.len());
         // the estimator of Theil (1950) and Sen (1968): a few outliers do not change it
-        let slope = jobs::median(slopes);
-        let middle = jobs::median(compared.iter().map(|point| point.need).collect()).max(1.0);
-        let spread =
-            jobs::median(compared.iter().map(|point| (point.need - middle).abs()).collect()) / middle;
+        let slope = median(slopes);
+        let middle = median(compared.iter().map(|point| point.need).collect()).max(1.0);
+        let spread = median(compared.iter().map(|point| (point.need - middle).abs()).collect()) / middle;
         self.known_from = if slope.abs() * range <= FLAT_SHARE * middle {
             if spread <= NOISE_LIMIT { CurveKnown::Flat } else { CurveKnown::Contradictory }
         } else if slope > 0.0 && agree >= MIN_AGREEING_PAIRS {
@@ -175,7 +174,7 @@ impl<'h> TriedJobs<'h> {
             (a.jobs != b.jobs && slope.is_finite()).then_some(slope)
         };
         let slopes = job_pairs(compared, fall, |a, b| self.mixed || is_same_build(a.key, b.key));
-        jobs::median(slopes).max(0.0)
+        median(slopes).max(0.0)
     }
 
     /// The numbers of jobs that were tried, at most [`MAX_JOB_NUMBERS`].

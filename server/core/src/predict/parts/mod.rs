@@ -19,11 +19,8 @@ use self::{
     effects::Effects,
     values::{PartTable, Row},
 };
-use super::{
-    jobs::median,
-    similar::{SimilarAttempts, WeightedAttempt},
-};
-use crate::domain::{Bytes, Key, PartEffect, Rung};
+use super::similar::{SimilarAttempts, WeightedAttempt};
+use crate::domain::{Bytes, Key, PartEffect, Rung, median};
 
 /// Fewest configurations of a package from which effects are learnt, the asked one among them.
 const FEWEST_CONFIGURATIONS: usize = 8;

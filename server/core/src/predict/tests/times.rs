@@ -1,7 +1,7 @@
 //! Predicted times hold as often as they promise, also while the whole fleet becomes slower.
 
 use super::super::*;
-use crate::domain::{Millis, Summary, test_history as history, test_summary};
+use crate::domain::{Millis, Summary, median, test_history as history, test_summary};
 
 /// The sum of a random number's eight bytes, about normal: mean 0, deviation 1.
 fn normal(n: u64) -> f64 {
@@ -83,4 +83,40 @@ fn odd_times_are_predicted_within_what_was_seen() {
         assert!(p50 > 0 && p50 <= p95);
     }
     assert_eq!(of(&[0; 100], false), times(&History::new(1), &build(0, 0).key));
+}
+
+/// Build `n` of five packages, with one to three jobs: every 97 builds the fleet becomes slower or faster.
+fn uneven(n: u64) -> Summary {
+    let mut summary = build(n, if n / 97 % 2 == 0 { 0 } else { u64::MAX });
+    summary.key.package = format!("p{}", n % 5);
+    summary.key.hints.build_jobs = Some(1 + u32::from(n.to_be_bytes()[7] % 3));
+    summary
+}
+
+#[test]
+fn the_shift_is_that_of_attempts_learnt_anew() {
+    let (mut known, mut all, mut shifts) = (History::new(800), Vec::new(), std::collections::BTreeSet::new());
+    for n in 0..1400_u64 {
+        // some come late, some are taken back, some are corrected
+        let next = uneven(n ^ 5);
+        known.learn(next.clone());
+        all.push(next);
+        if n % 17 == 0 {
+            known.unlearn(&all[all.len() * 99 / 100].attempt);
+        }
+        if n % 23 == 0 {
+            let at = all.len() * 98 / 100;
+            all[at].key.hints.input_bytes = Some(n);
+            all[at].wall.0 *= 4;
+            all[at].started_unix_ms -= all[at].wall.0 / 4 * 3;
+            drop(known.replace_summary(all[at].clone()));
+        }
+        let shift = known.time_shift();
+        shifts.insert(shift.to_bits());
+        if n % 13 == 0 {
+            let kept = all.iter().filter(|summary| known.get(&summary.attempt).is_some());
+            assert_eq!(shift, history(kept.cloned()).time_shift(), "{n}");
+        }
+    }
+    assert!(shifts.len() > 5, "{}", shifts.len());
 }
