@@ -5,9 +5,10 @@
 
 use super::{
     calibration::correction,
-    known::{self, KnownValues, NumberConfidence},
+    known::{self, KnownValues},
     similar::{SimilarAttempts, WeightedAttempt},
 };
+use crate::domain::Rung;
 
 /// One value to choose a quantile from: that of an attempt, or the default.
 #[derive(Debug, Clone, Copy)]
@@ -24,7 +25,8 @@ struct RateValue<'p, 'h> {
 pub(super) struct RateValues<'p, 'h> {
     values: Vec<RateValue<'p, 'h>>,
     pub(super) attempts: u32,
-    pub(super) known: NumberConfidence,
+    /// As [`KnownValues::confidence`].
+    pub(super) known: Option<(Rung, f64)>,
     /// Probability that the next value is unlike the observed ones; 1 without attempts.
     unseen: f64,
 }

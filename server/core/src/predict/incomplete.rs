@@ -34,7 +34,13 @@ pub(super) fn raise_to_measured(
 ) {
     let [all, of_cgroups] = pools;
     let Some(source) = heaviest_incomplete_need(all) else {
-        return use_measured_price(own, &measured, of_cgroups);
+        // both predictions rest on the same attempts, and differ only by the price of a failure
+        if of_cgroups.of_package().next().is_some() {
+            raise_quantity(&mut own.memory_request, &measured.memory_request);
+        }
+        raise_quantity(&mut own.memory_limit, &measured.memory_limit);
+        own.memory_limit.value = own.memory_limit.value.max(own.memory_request.value);
+        return;
     };
     let most =
         highest_confidence(all).max(if of_cgroups.knows_package() { measured.confidence } else { 0.0 });
@@ -54,15 +60,6 @@ pub(super) fn raise_to_measured(
     if own.memory_limit != measured.memory_limit || was.to_bits() != measured.confidence.to_bits() {
         raise_limit(own, measured, source);
     }
-    own.memory_limit.value = own.memory_limit.value.max(own.memory_request.value);
-}
-
-/// Raises the sizes if no need is incomplete: both predictions then rest on the same attempts, and differ only by the price of a failure.
-fn use_measured_price(own: &mut Prediction, measured: &Prediction, of_cgroups: &SimilarAttempts<'_>) {
-    if of_cgroups.of_package().next().is_some() {
-        raise_quantity(&mut own.memory_request, &measured.memory_request);
-    }
-    raise_quantity(&mut own.memory_limit, &measured.memory_limit);
     own.memory_limit.value = own.memory_limit.value.max(own.memory_request.value);
 }
 

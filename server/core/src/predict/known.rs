@@ -35,19 +35,11 @@ pub(super) struct KnownRung {
     pub(super) trusted: f64,
 }
 
-/// Confidence in one number of a prediction.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct NumberConfidence {
-    /// The rung that contributes most.
-    pub(super) rung: Rung,
-    /// The confidence, 0 to 1; `None` if no attempt shows the number.
-    pub(super) confidence: Option<f64>,
-}
-
 /// What the values of one quantity tell.
 #[derive(Debug)]
 pub(super) struct KnownValues {
-    pub(super) confidence: NumberConfidence,
+    /// The rung that contributes most, and the confidence, 0 to 1; `None` if no attempt shows the number.
+    pub(super) confidence: Option<(Rung, f64)>,
     /// The weight of each value.
     pub(super) weights: Vec<f64>,
     /// The share that remains unknown: 1 without attempts.
@@ -75,38 +67,25 @@ pub(super) fn of_values(telling: &[(&WeightedAttempt<'_>, f64)]) -> KnownValues 
         let counted = rung.iter().filter(|(used, _)| untrusted || !used.observation.brief.untrusted);
         counted.map(|(used, _)| used.freshness).sum::<f64>()
     };
-    let rungs = telling.chunk_by(|(a, _), (b, _)| a.rung == b.rung).filter_map(|of| {
+    let of_rungs = || telling.chunk_by(|(a, _), (b, _)| a.rung == b.rung);
+    let known_rung = |of: &[(&WeightedAttempt<'_>, f64)]| {
         let rung = of.first()?.0.rung;
         Some(KnownRung { rung, known: sum(of, true), trusted: sum(of, false) })
-    });
-    let (shares, unknown) = pooled_shares(&rungs.collect::<Vec<_>>());
+    };
+    let rungs: Vec<KnownRung> = of_rungs().filter_map(known_rung).collect();
+    let (shares, unknown) = pooled_shares(&rungs);
     let heaviest = shares.iter().rev().max_by(|a, b| a.1.total_cmp(&b.1));
     let Some((rung, _)) = heaviest.copied() else {
-        let confidence = NumberConfidence { rung: Rung::Default, confidence: None };
-        return KnownValues { confidence, weights: Vec::new(), unknown: 1.0 };
+        return KnownValues { confidence: None, weights: Vec::new(), unknown: 1.0 };
     };
-    let weight_of = weight_of(&shares, &telling.iter().map(|(used, _)| *used));
-    let weights: Vec<f64> = telling.iter().map(|(used, _)| weight_of(used)).collect();
+    let weights = of_rungs().zip(&rungs).zip(&shares).flat_map(|((of, rung), (_, share))| {
+        let weight = share / rung.known.max(f64::MIN_POSITIVE);
+        of.iter().map(move |(used, _)| weight * used.freshness)
+    });
+    let weights: Vec<f64> = weights.collect();
     let own = || telling.iter().map(|(used, _)| *used).filter(|used| used.rung.is_of_build());
-    let confidence =
-        Some(if own().next().is_some() { share_that_fits(USUAL_COVER, alike(own())) } else { 0.0 });
-    KnownValues { confidence: NumberConfidence { rung, confidence }, weights, unknown }
-}
-
-/// The weight of each of the `attempts`, from the shares of their rungs.
-pub(super) fn weight_of<'u, 'h: 'u, A: Iterator<Item = &'u WeightedAttempt<'h>> + Clone>(
-    shares: &[(Rung, f64)],
-    attempts: &A,
-) -> impl Fn(&WeightedAttempt<'_>) -> f64 + use<'u, 'h, A> {
-    let of_rung = |(rung, share): &(Rung, f64)| {
-        let fresh: f64 = attempts.clone().filter(|used| used.rung == *rung).map(|used| used.freshness).sum();
-        (*rung, share / fresh.max(f64::MIN_POSITIVE))
-    };
-    let each: Vec<(Rung, f64)> = shares.iter().map(of_rung).collect();
-    move |used| {
-        let of_rung = each.iter().find(|(rung, _)| *rung == used.rung);
-        of_rung.map_or(0.0, |(_, weight)| weight * used.freshness)
-    }
+    let confidence = if own().next().is_some() { share_that_fits(USUAL_COVER, alike(own())) } else { 0.0 };
+    KnownValues { confidence: Some((rung, confidence)), weights, unknown }
 }
 
 /// Each rung's share of the weight in CPU and time, and the share that is unknown. `rungs`: most similar first.

@@ -7,7 +7,6 @@ use super::{
     exact::{DefaultCounts, RateQuantile, RateValues},
     held_back::HeldBack,
     jobs,
-    known::NumberConfidence,
     similar::{SimilarAttempts, WeightedAttempt},
 };
 use crate::domain::{Basis, Cores, Millis, Quantity, Rung};
@@ -74,14 +73,13 @@ fn millicores_quantity(
 /// Describes what determined the number: attempts, or the default, which has no confidence however many attempts there are.
 fn basis(of: RateQuantile<'_, '_>, values: &RateValues<'_, '_>, bound: SizeBound) -> Basis {
     let attempts = values.attempts;
-    if of.used.is_none() {
+    let Some((rung, confidence)) = values.known.filter(|_| of.used.is_some()) else {
         let bound = if bound == SizeBound::None { SizeBound::Default } else { bound };
         return Basis::of(Rung::Default, attempts, bound);
-    }
-    let NumberConfidence { rung, confidence } = values.known;
+    };
     // the share covered by a capped size is not computed
     let quantile = if bound.is_cut() { 0.0 } else { of.share };
-    Basis { quantile, confidence, ..Basis::of(rung, attempts, bound) }
+    Basis { quantile, confidence: Some(confidence), ..Basis::of(rung, attempts, bound) }
 }
 
 /// Wall times of a build: the median, and the 95th percentile.

@@ -138,7 +138,7 @@ impl<'h> SimilarAttempts<'h> {
                 similar.unknown_share *= CREDIBILITY_K / (known + CREDIBILITY_K);
             }
         }
-        let [taken, fitted] = similar.lower_default();
+        let taken = similar.lower_default();
         if !similar.knows_package() && !settings.preset {
             let scope = if scope == TrustScope::All { TrustScope::Trusted } else { scope };
             let trusted = HistoryView { scope, ..view };
@@ -149,7 +149,6 @@ impl<'h> SimilarAttempts<'h> {
         }
         similar.attempts.iter_mut().for_each(|used| used.weight /= taken);
         similar.shares.iter_mut().for_each(|(_, share)| *share /= taken);
-        similar.fitted_shares.iter_mut().for_each(|(_, share)| *share /= fitted);
         similar.default_share /= taken;
         similar
     }
@@ -159,17 +158,14 @@ impl<'h> SimilarAttempts<'h> {
         self.unknown_share < 1.0
     }
 
-    /// Lowers the weight of the default, and returns the total weight after that: of all attempts, and of the uncensored ones.
+    /// Lowers the weight of the default, and returns the total weight after that.
     ///
     /// The default is a guess, so its weight is multiplied by the unknown share a second time: it is two fifths after one attempt, and a
     /// fifteenth after ten, of what it would be otherwise.
-    fn lower_default(&mut self) -> [f64; 2] {
-        let unknown = self.unknown_share;
-        [&mut self.default_share, &mut self.fitted_left].map(|left| {
-            let before = *left;
-            *left *= unknown;
-            1.0 - before + *left
-        })
+    fn lower_default(&mut self) -> f64 {
+        let taken = 1.0 - self.default_share;
+        self.default_share *= self.unknown_share;
+        taken + self.default_share
     }
 
     /// Adds the attempts of one rung. Returns the weight of its uncensored attempts.
