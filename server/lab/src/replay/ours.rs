@@ -9,10 +9,7 @@ use plimsoll_core::{
     predict::{self, Settings},
 };
 
-use super::{
-    policy::{FinishedBuild, MemorySizes, PolicyQuestion, SizingPolicy},
-    reliability::PromisedLimit,
-};
+use super::policy::{FinishedBuild, MemorySizes, PolicyQuestion, Promise, SizingPolicy};
 
 /// Most attempts to predict from; the server's default.
 const HISTORY_ATTEMPTS: usize = 1_000_000;
@@ -36,23 +33,12 @@ pub(super) struct PlimsollPolicy {
     in_force: SizesInForce,
     /// End of the attempt learnt last, milliseconds since 1970.
     newest_end_ms: u64,
-    /// Times of the last prediction.
-    times: Option<[f64; 2]>,
-    /// CPU request of the last prediction, cores.
-    cores: Option<f64>,
 }
 
 impl PlimsollPolicy {
     /// A predictor with an empty history.
     pub(super) fn new(settings: Settings, in_force: SizesInForce) -> Self {
-        Self {
-            history: History::new(HISTORY_ATTEMPTS),
-            settings,
-            in_force,
-            newest_end_ms: 0,
-            times: None,
-            cores: None,
-        }
+        Self { history: History::new(HISTORY_ATTEMPTS), settings, in_force, newest_end_ms: 0 }
     }
 
     /// The settings for one prediction. If the build has a preset it is the default size, as a real caller
@@ -77,23 +63,18 @@ impl SizingPolicy for PlimsollPolicy {
             [&predicted.memory_request, &predicted.memory_limit].map(|size| Bytes(size.value).as_f64());
         let times = [&predicted.wall_p50, &predicted.wall_p95];
         let are_learnt = times.iter().all(|time| time.basis.quantile > 0.0);
-        self.cores = Some(Millis(predicted.cpu_request.value).as_f64() / 1000.0);
-        self.times = are_learnt.then(|| times.map(|time| Millis(time.value).as_f64()));
-        let promised = PromisedLimit { limit, confidence: predicted.confidence_in(&predicted.memory_limit) };
+        let promise = Promise {
+            limit,
+            confidence: predicted.confidence_in(&predicted.memory_limit),
+            times: are_learnt.then(|| times.map(|time| Millis(time.value).as_f64())),
+            cores: Millis(predicted.cpu_request.value).as_f64() / 1000.0,
+        };
         let sizes = match self.in_force {
             SizesInForce::Request => MemorySizes::of(request),
             SizesInForce::Limit => MemorySizes::of(limit),
             SizesInForce::Both => MemorySizes { request, ..MemorySizes::of(limit.max(request)) },
         };
-        MemorySizes { promised: Some(promised), ..sizes }
-    }
-
-    fn times(&self) -> Option<[f64; 2]> {
-        self.times
-    }
-
-    fn cores(&self) -> Option<f64> {
-        self.cores
+        MemorySizes { promise: Some(promise), ..sizes }
     }
 
     fn size_after_failure(&mut self, ask: &PolicyQuestion, failed: f64) -> f64 {

@@ -2,8 +2,6 @@
 
 use plimsoll_core::domain::Key;
 
-use super::reliability::PromisedLimit;
-
 /// What a policy gets before an attempt starts.
 #[derive(Debug, Clone)]
 pub(super) struct PolicyQuestion {
@@ -45,14 +43,27 @@ pub(super) struct MemorySizes {
     pub(super) request: f64,
     /// Memory at which the build is stopped; never below the request.
     pub(super) limit: f64,
-    /// The limit that the policy promises to hold, whatever limit is in force; `None` if it promises nothing.
-    pub(super) promised: Option<PromisedLimit>,
+    /// What the policy promises, whatever limit is in force; `None` if it promises nothing.
+    pub(super) promise: Option<Promise>,
+}
+
+/// What a policy predicts besides the size of a try.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Promise {
+    /// The limit, bytes.
+    pub(super) limit: f64,
+    /// The confidence that a build stays within the limit, 0 to 1; 0 for a configured default, which promises nothing.
+    pub(super) confidence: f64,
+    /// The median and the 95 % time, milliseconds; `None` for configured defaults.
+    pub(super) times: Option<[f64; 2]>,
+    /// The CPU request, cores.
+    pub(super) cores: f64,
 }
 
 impl MemorySizes {
     /// Uses the same size as request and limit.
     pub(super) fn of(size: f64) -> Self {
-        Self { request: size, limit: size, promised: None }
+        Self { request: size, limit: size, promise: None }
     }
 }
 
@@ -64,16 +75,6 @@ pub(super) trait SizingPolicy {
     /// Request and limit for the first try. By default both are [`Self::size`].
     fn sizes(&mut self, ask: &PolicyQuestion) -> MemorySizes {
         MemorySizes::of(self.size(ask))
-    }
-
-    /// The median and the 95 % time of the last answer, milliseconds; `None` from a policy without times, and for configured defaults.
-    fn times(&self) -> Option<[f64; 2]> {
-        None
-    }
-
-    /// The CPU request of the last answer, cores; `None` from a policy without CPU.
-    fn cores(&self) -> Option<f64> {
-        None
     }
 
     /// The size for the next try, as request and limit, after `failed` bytes were too little. If it is not

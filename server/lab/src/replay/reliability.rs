@@ -5,14 +5,7 @@ use std::fmt::Write as _;
 
 use plimsoll_core::domain::Bytes;
 
-/// A predicted limit, with the confidence that a build stays within it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct PromisedLimit {
-    /// The limit, bytes.
-    pub(super) limit: f64,
-    /// The confidence, 0 to 1; 0 for a configured default, which promises nothing.
-    pub(super) confidence: f64,
-}
+use super::policy::Promise;
 
 /// Predictions with a confidence in one tenth of the range from 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -32,17 +25,17 @@ pub(super) struct Reliability {
 
 impl Reliability {
     /// Counts a prediction for a build that needed `peak` bytes. Defaults are left out.
-    pub(super) fn add(&mut self, promised: PromisedLimit, peak: f64) {
-        if promised.confidence <= 0.0 {
+    pub(super) fn add(&mut self, promise: Promise, peak: f64) {
+        if promise.confidence <= 0.0 {
             return;
         }
         let upper_ends = (1..=10_u32).map(|tenth| f64::from(tenth) / 10.0);
         let bin =
-            self.bins.iter_mut().zip(upper_ends).find(|(_, end)| promised.confidence < *end || *end >= 1.0);
+            self.bins.iter_mut().zip(upper_ends).find(|(_, end)| promise.confidence < *end || *end >= 1.0);
         if let Some((bin, _)) = bin {
             bin.predictions += 1;
-            bin.expected += promised.confidence;
-            bin.held += u32::from(peak <= promised.limit);
+            bin.expected += promise.confidence;
+            bin.held += u32::from(peak <= promise.limit);
         }
     }
 

@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use plimsoll_core::domain::{CpuMicros, Millis, median};
 
-use super::{kind::PolicyKind, policy::FinishedBuild, reliability::Reliability};
+use super::{
+    kind::PolicyKind,
+    policy::{FinishedBuild, Promise},
+    reliability::Reliability,
+};
 
 pub(crate) type PolicyResults = [(PolicyKind, PolicyTally)];
 
@@ -157,6 +161,19 @@ pub struct PolicyTally {
 }
 
 impl PolicyTally {
+    /// Compares what a policy promised with what was observed.
+    pub(super) fn check(&mut self, promise: Promise, done: &FinishedBuild) {
+        self.reliability.add(promise, done.peak);
+        if done.wall_ms > 0.0 {
+            if let Some(times) = promise.times {
+                self.times.add(times, done.wall_ms);
+            }
+            if done.cpu_usec > 0 {
+                self.cpu.add(promise.cores, done);
+            }
+        }
+    }
+
     /// Mean time of a prediction, nanoseconds.
     pub(crate) fn predict_ns(&self) -> u64 {
         u64::try_from(self.nanos / u128::from(self.predictions.max(1))).unwrap_or(u64::MAX)

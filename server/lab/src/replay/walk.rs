@@ -78,9 +78,7 @@ fn attempt(
     let first = policy.sizes(ask);
     let nanos = before.elapsed().as_nanos();
     let mut sizes =
-        MemorySizes { request: first.request.max(1.0), limit: first.limit.max(1.0), promised: None };
-    let times = policy.times().filter(|_| done.wall_ms > 0.0);
-    let cores = policy.cores().filter(|_| done.wall_ms > 0.0 && done.cpu_usec > 0);
+        MemorySizes { request: first.request.max(1.0), limit: first.limit.max(1.0), promise: None };
     let (mut lost, mut failures) = (0.0, 0);
     while sizes.limit < done.peak && failures < MAX_TRIES {
         // the build was stopped when it used all of its limit
@@ -92,14 +90,8 @@ fn attempt(
     if let Some(tally) = tally {
         tally.nanos += nanos;
         tally.predictions += 1;
-        if let Some(promised) = first.promised {
-            tally.reliability.add(promised, done.peak);
-        }
-        if let Some(times) = times {
-            tally.times.add(times, done.wall_ms);
-        }
-        if let Some(cores) = cores {
-            tally.cpu.add(cores, done);
+        if let Some(promise) = first.promise {
+            tally.check(promise, done);
         }
         let build = ScoredBuild {
             peak: done.peak,
