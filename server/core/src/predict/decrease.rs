@@ -18,10 +18,7 @@ pub(super) fn bound_decrease(sizes: &mut MemorySizes, history: &History, key: &K
     let Some([request, limit]) = last_given(history, key) else { return };
     raise_to_bound(&mut sizes.request, request, most, settings);
     raise_to_bound(&mut sizes.limit, limit, most, settings);
-    if sizes.limit.value < sizes.request.value {
-        sizes.limit.value = sizes.request.value;
-        sizes.limit.basis.bound = SizeBound::Request;
-    }
+    sizes.raise_limit_to_request();
 }
 
 /// The memory request and limit that the newest attempt of the same build got at its start.

@@ -14,7 +14,7 @@ use super::{
     Settings,
     distribution::Distribution,
     plan::{ChosenSize, SizePlan, step_above},
-    presets::{EnoughShare, PresetShares},
+    presets::{COVERED_SHARE, PresetShares},
     similar::SimilarAttempts,
 };
 use crate::domain::{Basis, Bytes, LowerBound, Quantity, Rung};
@@ -49,8 +49,17 @@ pub(super) struct MemorySizes {
     pub(super) covered: f64,
     /// Set if memory stopped every known attempt of the package and there is no preset: the sizes follow from those kills.
     pub(super) by_kills: Option<LowerBound>,
-    /// Set if the request is lower than the preset: the share of their presets that other packages needed at most.
-    pub(super) lowered_to: Option<f64>,
+    /// Set if the request follows from other packages' presets: the share of these that was needed at most.
+    pub(super) of_presets: Option<f64>,
+}
+
+impl MemorySizes {
+    pub(super) fn raise_limit_to_request(&mut self) {
+        if self.limit.value < self.request.value {
+            self.limit.value = self.request.value;
+            self.limit.basis.bound = SizeBound::Request;
+        }
+    }
 }
 
 /// Distribution of the memory that the next attempt needs.
@@ -66,13 +75,19 @@ fn defaults(similar: &SimilarAttempts<'_>, settings: &Settings) -> Option<[f64; 
     (settings.preset || !similar.knows_package()).then_some(sizes)
 }
 
-/// Computes the memory request and limit of a build from similar attempts. `price` is the cost of one failure, in GiB x h.
-pub(super) fn memory_sizes(similar: &SimilarAttempts<'_>, settings: &Settings, price: f64) -> MemorySizes {
+/// Computes the memory request and limit of a build from similar attempts. `price` is the cost of one failure, in GiB x h; `is_bound`:
+/// whether a preset bounds them.
+pub(super) fn memory_sizes(
+    similar: &SimilarAttempts<'_>,
+    settings: &Settings,
+    price: f64,
+    is_bound: bool,
+) -> MemorySizes {
     let rung = similar.main_rung();
     // attempts of the package show more than a preset, which bounds the request and sizes a retry
     let unknown = defaults(similar, settings).filter(|_| !similar.knows_package());
     let mut plain = Distribution::expected(similar, |used| (used.need, used.weight), unknown);
-    if settings.preset {
+    if is_bound {
         plain.unseen *= UNSEEN_WITH_PRESET;
     }
     let spread = plain.smoothed();
@@ -102,20 +117,20 @@ pub(super) fn memory_sizes(similar: &SimilarAttempts<'_>, settings: &Settings, p
     if request.basis.bound != SizeBound::None {
         request.basis.quantile = covered(&spread, request.value);
     }
-    at_most_preset(&mut request, similar, settings, &spread);
+    if is_bound {
+        at_most_preset(&mut request, similar, settings, &spread);
+    }
     // a preset limit is lowered only once enough attempts of the package are known: `unknown` is below the failure ceiling
     if settings.preset && similar.unknown_share > ceiling && limit.value < settings.memory_limit.0 {
         limit = bounded_quantity(settings, rung, spread.attempts, WantedSize::of(settings.memory_limit));
         limit.basis.bound = SizeBound::Preset;
     }
-    if limit.value < request.value {
-        // the cheapest request is safer than the failure ceiling requires; a higher limit costs nothing
-        limit.value = request.value;
-        limit.basis.bound = SizeBound::Request;
-    }
-    cover_at_least(&mut limit, &request, seldom);
-    let covered = covered(seldom, limit.value);
-    MemorySizes { request, limit, covered, by_kills: None, lowered_to: None }
+    let mut sizes = MemorySizes { request, limit, covered: 0.0, by_kills: None, of_presets: None };
+    // the cheapest request is safer than the failure ceiling requires; a higher limit costs nothing
+    sizes.raise_limit_to_request();
+    cover_at_least(&mut sizes.limit, &sizes.request, seldom);
+    sizes.covered = covered(seldom, sizes.limit.value);
+    sizes
 }
 
 /// Caps the request at the preset if every known attempt of the package stayed below it. The preset may be chosen by the size of a node: a
@@ -129,7 +144,7 @@ fn at_most_preset(
     let (preset, _) = settings.bound_memory(settings.memory_request);
     let is_enough = highest_need(similar, false).is_none_or(|need| need <= preset)
         && highest_need(similar, true).is_none_or(|stopped| stopped < preset);
-    if settings.preset && request.value > preset.0 && is_enough {
+    if request.value > preset.0 && is_enough {
         request.value = preset.0;
         request.basis.bound = SizeBound::Preset;
         request.basis.quantile = spread.covered(preset.as_f64()).clamp(0.0, 1.0);
@@ -186,29 +201,30 @@ pub(super) fn default_sizes(settings: &Settings) -> MemorySizes {
     let asked = settings.memory_request.min(Bytes(limit.value));
     let mut request = bounded_quantity(settings, Rung::Default, 0, WantedSize::of(asked));
     request.value = request.value.min(limit.value);
-    MemorySizes { request, limit, covered: 0.0, by_kills: None, lowered_to: None }
+    MemorySizes { request, limit, covered: 0.0, by_kills: None, of_presets: None }
 }
 
-/// Lowers a preset request to the cheapest size by what other packages needed of their presets. The limit stays. Unless the operator set the
-/// price of a failure, and so accepts the failures that it leads to, the size is enough for all but few packages.
-pub(super) fn lower_preset(
+/// Sizes a build of an unknown package with a preset by what other packages needed of theirs: the cheapest size, at most a preset that bounds
+/// it. Unless the operator set the price of a failure, and so accepts the failures that it leads to, it is enough for all but few packages.
+pub(super) fn size_by_presets(
     sizes: &mut MemorySizes,
     shares: Option<PresetShares>,
     settings: &Settings,
-    price: f64,
+    (price, is_bound): (f64, bool),
 ) {
     let Some(shares) = shares else { return };
     let preset = Bytes(sizes.request.value);
-    let EnoughShare { needed, enough } = shares.enough();
-    let cheap = SizePlan::new(&shares.expected_needs(preset), price).first_size();
-    let enough = ChosenSize { bytes: preset.as_f64() * enough, share: EnoughShare::COVERED };
+    let [needed, enough] = shares.needed_and_enough();
+    let cheap = SizePlan::new(&shares.expected_needs(preset, is_bound), price).first_size();
+    let enough = ChosenSize { bytes: preset.as_f64() * enough, share: COVERED_SHARE };
     let is_cheap = settings.failure_price.is_some() || cheap.bytes > enough.bytes;
     let ChosenSize { bytes, share } = if is_cheap { cheap } else { enough };
     let wanted = WantedSize { size: Bytes::from_f64(bytes), quantile: share.clamp(0.0, 1.0), margin: 1.0 };
     let mut request = bounded_quantity(settings, Rung::Fleet, shares.attempts, wanted);
     request.basis.confidence = Some(wanted.quantile);
-    if request.value < preset.0 {
-        (sizes.request, sizes.lowered_to) = (request, Some(needed));
+    if !is_bound || request.value < preset.0 {
+        (sizes.request, sizes.of_presets) = (request, Some(needed));
+        sizes.raise_limit_to_request();
     }
 }
 

@@ -13,7 +13,7 @@
 //! | `split`, `deviation`, `distribution` | the distribution of expected values, with censored ones as "more than" and room for unseen ones |
 //! | `plan` | the sequence of sizes with the least expected cost |
 //! | `memory`, `rates` | the sizes |
-//! | `presets` | how much of their presets other packages needed: lowers the preset of an unknown package |
+//! | `presets` | how much of their presets other packages needed: sizes an unknown package with a preset |
 //! | `next_size` | the next size after memory stopped the last builds |
 //! | `exact` | quantiles of CPU and time, exactly as measured |
 //! | `calibration` | corrects the 95 % time by how often it held for earlier attempts |
@@ -297,13 +297,15 @@ fn work_out_from<'h>(
     let Adjusted { similar, build_jobs, lines } = adjusted(history, key, settings, trust_scope);
     let wall = rates::wall_times(&similar, settings, build_jobs.value, [lines.shared, history.time_shift()]);
     let price = price(history, settings, trust_scope);
+    let is_bound = presets::is_bound_by_preset(history, settings);
     let mut sizes = if similar.uncensored_count() == 0 {
         memory::default_sizes(settings)
     } else {
-        memory::memory_sizes(&similar, settings, price)
+        memory::memory_sizes(&similar, settings, price, is_bound)
     };
     if settings.preset && similar.attempts.is_empty() {
-        memory::lower_preset(&mut sizes, PresetShares::gather(history, key), settings, price);
+        let shares = PresetShares::gather(history, key, is_bound);
+        memory::size_by_presets(&mut sizes, shares, settings, (price, is_bound));
     }
     let lower_bound = next_size::apply_open_kills(
         &mut sizes,

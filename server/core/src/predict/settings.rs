@@ -26,8 +26,8 @@ pub struct Settings {
     pub wall_p50: Millis,
     /// 95th percentile of the wall time of unknown builds.
     pub wall_p95: Millis,
-    /// Price of one build that exceeds its request, GiB x h, the same for all sizes. A higher price gives larger requests. `None`: the
-    /// memory time of an average build in the history, which fits fleets of small builds and of large ones.
+    /// Price of one build that exceeds its request, GiB x h, the same for all sizes: a higher price gives larger requests, also above a
+    /// preset if presets were too small before. `None`: the memory time of an average build in the history, which fits small and large builds.
     pub failure_price: Option<f64>,
     /// Share of builds that may need more than their limit, before the margin.
     pub failure_ceiling: f64,

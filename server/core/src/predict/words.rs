@@ -168,16 +168,14 @@ fn without_uncensored_words(similar: &SimilarAttempts<'_>, key: &Key, sizes: &Me
     };
     let by_kills = sizes.by_kills.map(|bound| (bound.attempts, bound.rung, bound.above));
     let Some((stopped, rung, highest)) = by_kills.or_else(by_preset) else {
-        let lowered = sizes.lowered_to.map(|share| {
-            format!(
-                "; its request is lowered, because nearly all other packages used at most {} of theirs",
-                figures::percent(share)
-            )
+        let of_presets = sizes.of_presets.map(figures::percent);
+        let of_presets = of_presets.map(|share| {
+            format!("; its request is chosen by what other packages used of theirs, {share} at most")
         });
         return format!(
             "nothing is known about {} yet, so this is the configured default{}",
             key.describe(),
-            lowered.unwrap_or_default()
+            of_presets.unwrap_or_default()
         );
     };
     let scope = rung_scope(rung);

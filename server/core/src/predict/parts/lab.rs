@@ -62,7 +62,7 @@ fn scored(case: &Case, price: f64, by_parts: bool) -> (f64, f64) {
     if by_parts {
         adjust_to_parts(&mut similar, &case.key);
     }
-    let first = Bytes(memory::memory_sizes(&similar, &settings, price).request.value);
+    let first = Bytes(memory::memory_sizes(&similar, &settings, price, false).request.value);
     let (mut surplus, mut failed) = (0.0, 0.0);
     for need in &case.needs {
         let mut size = first;

@@ -38,7 +38,7 @@ fn a_preset_is_lowered_by_what_packages_used() {
     let [lowered, limit] =
         [&prediction.memory_request, &prediction.memory_limit].map(|size| size.value / MIB);
     assert!((2500..3500).contains(&lowered) && limit == 10_000, "{lowered} {limit}");
-    let expected = "nothing is known about new@1 yet, so this is the configured default; its request is lowered, because nearly all other packages used at most 25 % of theirs";
+    let expected = "nothing is known about new@1 yet, so this is the configured default; its request is chosen by what other packages used of theirs, 25 % at most";
     assert_eq!(prediction.reason, expected);
     assert!(request(fleet(12)) > lowered, "fewer packages show less");
     assert_eq!([request(fleet(9)), request(fleet(2)), request([])], [10_000; 3], "too few packages");
@@ -65,20 +65,36 @@ fn one_attempt_counts_more_than_a_preset() {
     assert!((1000..8000).contains(&request) && limit == 64 << 10, "{request} {limit}");
 }
 
+/// Request and limit of the first package with a preset of 10,000 MiB, in MiB.
+fn priced(all: impl IntoIterator<Item = Summary>, failure_price: Option<f64>) -> [u64; 2] {
+    let preset = Bytes(10_000 * MIB);
+    let preset = Settings { memory_request: preset, memory_limit: preset, ..Settings::default() };
+    let settings = Settings { preset: true, failure_price, ..preset };
+    let sizes = predict(&history(all), &test_summary("q", "new", "1", 1).key, &settings);
+    [sizes.memory_request, sizes.memory_limit].map(|size| size.value / MIB)
+}
+
 #[test]
-fn the_price_of_a_failure_lowers_a_preset_further() {
-    let priced = |failure_price| {
-        let preset = Bytes(10_000 * MIB);
-        let settings = Settings {
-            memory_request: preset,
-            memory_limit: preset,
-            preset: true,
-            failure_price,
-            ..Settings::default()
-        };
-        predict(&history(fleet(30)), &test_summary("q", "new", "1", 1).key, &settings).memory_request.value
-    };
-    assert!(priced(Some(1e-9)) < priced(None) && priced(None) < priced(Some(100.0)));
+fn the_price_of_a_failure_sizes_first_builds() {
+    let request = |price| priced(fleet(30), price)[0];
+    assert!(request(Some(1e-9)) < request(None) && request(None) < request(Some(100.0)));
+    let too_small = || [built(50, 1000, 1100)];
+    assert_eq!([priced(too_small(), None), priced([], Some(1e6))], [[10_000; 2]; 2]);
+    let [low, limit] = priced(too_small(), Some(1e-9));
+    assert!(low < 5000 && limit == 10_000, "{low} {limit}");
+    let [high, limit] = priced(too_small(), Some(1e6));
+    assert!(high > 10_000 && limit == high, "{high} {limit}");
+}
+
+#[test]
+fn presets_that_were_too_small_bound_no_price() {
+    let known = || [Summary { key: test_summary("q", "new", "1", 1).key, ..built(1, 10_000, 9000) }];
+    let too_small = || known().into_iter().chain([built(50, 1000, 1100)]);
+    assert_eq!(priced(known(), Some(1e6))[0], 10_000);
+    assert!(priced(too_small(), None)[0] <= 10_000 && priced(too_small(), Some(1e6))[0] > 10_000);
+    let opening = OpeningRecord { untrusted: true, ..OpeningRecord::default() };
+    let forged = Summary { opening, ..built(50, 1000, 1100) };
+    assert_eq!(priced(known().into_iter().chain([forged]), Some(1e6))[0], 10_000);
 }
 
 #[test]
@@ -164,6 +180,7 @@ proptest! {
         let (preset, known) = (Bytes(preset), history(all));
         let settings = Settings { memory_request: preset, memory_limit: preset, preset: true, failure_price: price, ..Settings::default() };
         let size = |known: &History| predict(known, &test_summary("q", "new", "1", 1).key, &settings).memory_request.value;
-        prop_assert!(size(&known) > 0 && size(&known) <= size(&History::new(1)));
+        let most = if price.is_some() { u64::MAX } else { size(&History::new(1)) };
+        prop_assert!((1..=most).contains(&size(&known)));
     }
 }
