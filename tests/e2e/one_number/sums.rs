@@ -7,6 +7,7 @@ use plimsoll_proto::{
 use serde_json::Value;
 
 use super::{ATTEMPTS, Numbers, has, near, site};
+use crate::recommend;
 
 /// All numbers of one JSON object are those of another one. A count of causes has two forms, and is compared elsewhere.
 fn same_numbers(one: &Value, other: &Value) {
@@ -208,4 +209,22 @@ fn predictions(metrics: &str, ended: &[&StatsTotals]) {
             assert_eq!(line.expect(&series).trim().parse(), Ok(reported), "{series}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_view_shows_the_same_confidence() {
+    let site = recommend::site(&[]).await.site;
+    tokio::task::block_in_place(|| {
+        let asked = ["predict", "--key", "project=group/app", "--key", "package=zlib", "--key", "arch=any"];
+        let predicted = site.agent.json(&asked)["confidence"].as_f64().unwrap();
+        assert!(predicted > 0.9 && predicted < 1.0, "{predicted}");
+        let proposed = site.agent.json(&["recommend"])["recommendations"][0].clone();
+        assert_eq!(
+            (&proposed["package"], proposed["confidence"].as_f64()),
+            (&"zlib".into(), Some(predicted))
+        );
+        let shown = format!("confidence {}", figures::percent(predicted));
+        let page = site.server.get("/packages/zlib?range=all&project=group/app").unwrap().1.to_lowercase();
+        has(&page, &[shown], "the page");
+    });
 }

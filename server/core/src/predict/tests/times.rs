@@ -97,12 +97,12 @@ fn uneven(n: u64) -> Summary {
 fn the_shift_is_that_of_attempts_learnt_anew() {
     let (mut known, mut all, mut shifts) = (History::new(800), Vec::new(), std::collections::BTreeSet::new());
     for n in 0..1400_u64 {
-        // some come late, some are taken back, some are corrected
+        // some come late, the newest are taken back, some are corrected
         let next = uneven(n ^ 5);
         known.learn(next.clone());
         all.push(next);
-        if n % 17 == 0 {
-            known.unlearn(&all[all.len() * 99 / 100].attempt);
+        if n % 31 == 0 {
+            all.iter().rev().take(12).for_each(|summary| known.unlearn(&summary.attempt));
         }
         if n % 23 == 0 {
             let at = all.len() * 98 / 100;
@@ -113,7 +113,7 @@ fn the_shift_is_that_of_attempts_learnt_anew() {
         }
         let shift = known.time_shift();
         shifts.insert(shift.to_bits());
-        if n % 13 == 0 {
+        if n % 13 == 0 || n % 31 == 0 {
             let kept = all.iter().filter(|summary| known.get(&summary.attempt).is_some());
             assert_eq!(shift, history(kept.cloned()).time_shift(), "{n}");
         }
