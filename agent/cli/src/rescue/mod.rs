@@ -85,9 +85,12 @@ impl Rescuer {
         let RescueActs { pause, end } = sampler.take_rescue_acts();
         self.pause(sampler, pause);
         if end {
-            match self.top {
-                Some(top) => self.signal_build(sampler, top, Signal::TERM),
-                None => write_line("plimsoll: rescue cannot end the build: its first process is not known"),
+            let top = self.top;
+            if top.is_some_and(|top| self.signal_build(sampler, top, Signal::TERM)) {
+                sampler.note_ended();
+                write_line("plimsoll: rescue ends the build");
+            } else {
+                write_line("plimsoll: rescue cannot end the build: the agent may not signal its processes");
             }
         }
         if let Some(top) = self.top
@@ -174,15 +177,24 @@ impl Rescuer {
         }
     }
 
-    fn signal_build(&mut self, sampler: &mut Sampler, top: ProcessId, signal: Signal) {
+    /// Signals all processes of the build. Returns whether one of them got the signal.
+    fn signal_build(&mut self, sampler: &mut Sampler, top: ProcessId, signal: Signal) -> bool {
         self.release(sampler, "the build hung at its memory limit");
         self.kill_at = Some(Instant::now() + if signal == Signal::KILL { KILL_INTERVAL } else { TERM_TIME });
         let own = std::process::id().cast_signed();
+        let mut count = 0;
         for id in sampler.build_processes(top).into_iter().filter(|id| id.pid != own) {
-            if let Err(error) = send(id, signal) {
-                tracing::debug!(%error, pid = id.pid, ?signal, "cannot signal a process of the build");
+            match send(id, signal) {
+                Ok(is_there) => count += usize::from(is_there),
+                Err(error) => {
+                    tracing::debug!(%error, pid = id.pid, ?signal, "cannot signal a process of the build")
+                }
             }
         }
+        if count == 0 {
+            self.kill_at = None;
+        }
+        count > 0
     }
 }
 

@@ -114,7 +114,7 @@ impl BuildCgroup {
         self.set_swap_limit(bytes)
     }
 
-    /// Raises the memory limit from `from` to `to`, bytes, and leaves swap as it is.
+    /// Raises the memory limit from `from` to `to`, bytes; as little swap is allowed as before.
     /// Errors: the kernel refuses; the limits are then as before.
     pub fn raise_memory_limit(&self, from: u64, to: u64) -> Result<(), Error> {
         // on v1, the limit of memory with swap may never be below that of memory

@@ -121,7 +121,7 @@ impl ProcessLooks {
             self.note_acts(near.now, acts);
         }
         if is_starved == Some(true) && self.hang.add(near.now, &table) {
-            self.name_hang(near.now);
+            self.name_hang();
         }
         self.cost = thread_cpu_time().saturating_sub(before);
         self.last = Some(near.now);
@@ -204,19 +204,23 @@ impl ProcessLooks {
         }
     }
 
-    fn name_hang(&mut self, now: Duration) {
+    fn name_hang(&mut self) {
         if std::mem::replace(&mut self.is_hang_named, true) {
             return;
         }
         let seconds = HANGS_AFTER.as_secs();
-        let how = if self.settings.end { "; rescue ends it" } else { ", and --rescue end would end it" };
+        let how = if self.settings.end { "" } else { "; --rescue end would end it" };
         self.notices.push_back(format!(
             "the build hangs at its memory limit: for {seconds} s it got nothing done, and the kernel kills nothing{how}"
         ));
         if self.settings.end {
-            self.report.ended_ms = Some(milliseconds(now));
             self.acts.end = true;
         }
+    }
+
+    /// Keeps that the build was asked to end.
+    pub(super) fn note_ended(&mut self, now: Duration) {
+        self.report.ended_ms.get_or_insert(milliseconds(now));
     }
 
     /// What to do with the build's processes since the last call.

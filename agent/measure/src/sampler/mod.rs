@@ -198,6 +198,11 @@ impl Sampler {
         if has_own_group || list.contains(&top) { list } else { Vec::new() }
     }
 
+    /// Keeps that rescue has asked the build to end, because it hangs.
+    pub fn note_ended(&mut self) {
+        self.looks.note_ended(self.start.elapsed());
+    }
+
     /// The cgroup of the build, and whether the agent made it; `None` if no cgroup measures the build alone, or its processes are not visible.
     pub fn build_group(&self) -> Option<(&Path, bool)> {
         self.meter.group_seen()

@@ -45,7 +45,7 @@ const FACTS: &[Fact<Summary>] = &[
     fact(Line::HeldBack, "stalled for memory for", ", stalled for memory for {}", Micros(|of| measured::above_zero(of.memory_stall_usec))),
     // the kernel adds up the time of all processors, so it may be longer than the attempt
     fact(Line::HeldBack, "throttled for", ", throttled for {} over all processors", Micros(|of| measured::above_zero(of.throttled_usec))),
-    fact(Line::Rescue, "rescue", "{}", Words(|of| of.rescue.as_ref().map(|rescue| rescued(rescue, of.need_peak_bytes)))),
+    fact(Line::Rescue, "rescue", "{}", Words(|of| rescued(of.rescue.as_ref()?, of.need_peak_bytes))),
     fact(Line::Samples, "samples", "{}", Words(samples)),
     fact(Line::Samples, "samples lost", ", {} lost", Count(|of| measured::above_zero(Some(of.samples_lost)))),
     fact(Line::Samples, "read from", ", from {}", Words(|of| measured::source_words(of.source()).map(str::to_owned))),
@@ -152,7 +152,7 @@ fn largest(of: &Summary) -> Option<String> {
 }
 
 /// What rescue did for a build that needed `need` bytes at once.
-fn rescued(rescue: &Rescue, need: Option<u64>) -> String {
+fn rescued(rescue: &Rescue, need: Option<u64>) -> Option<String> {
     let times = |number: u32| figures::counted_as(number.into(), "time", "times");
     let would = rescue.would_pause_ms.map(|at| {
         let processes = figures::counted_as(rescue.would_pause_processes.into(), "process", "processes");
@@ -170,5 +170,5 @@ fn rescued(rescue: &Rescue, need: Option<u64>) -> String {
         .map(|at| format!("ended the build after {}: it hung at its memory limit", figures::millis(at)));
     let gave_up = named(&rescue.gave_up).map(|why| format!("gave up: {why}"));
     let all: Vec<String> = [would, paused, raised, ended, gave_up].into_iter().flatten().collect();
-    all.join("; ")
+    (!all.is_empty()).then(|| all.join("; "))
 }

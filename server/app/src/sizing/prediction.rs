@@ -119,7 +119,13 @@ pub(crate) struct MemoryPreset {
 impl MemoryPreset {
     fn settings(self, usual: &predict::Settings) -> predict::Settings {
         let Self { request, limit } = self;
-        predict::Settings { memory_request: request, memory_limit: limit, preset: true, ..usual.clone() }
+        predict::Settings {
+            memory_request: request,
+            memory_limit: limit,
+            preset: true,
+            preset_is_most: true,
+            ..usual.clone()
+        }
     }
 }
 

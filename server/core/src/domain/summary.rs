@@ -376,12 +376,18 @@ impl Summary {
 
     /// The measured need, or its proven lower bound.
     pub fn proven_need(&self) -> Bytes {
-        if self.censored { self.stopped_at() } else { self.need_peak.max(self.need_without_rescue()) }
+        if self.censored { self.stopped_at() } else { self.need_peak }
     }
 
     /// Whether rescue paused processes of the build, or ended it: see [`Rescue::interfered`].
     pub fn was_rescued(&self) -> bool {
         self.rescue.as_ref().is_some_and(Rescue::interfered)
+    }
+
+    /// The time of the build without that in which something was paused.
+    pub fn unpaused_wall(&self) -> Millis {
+        let paused = self.rescue.as_ref().map_or(Millis(0), |rescue| rescue.paused);
+        Millis(self.wall.0.saturating_sub(paused.0))
     }
 
     /// The need that the build would at least have had without pauses; 0 if rescue did not pause or end it.

@@ -1,8 +1,8 @@
 //! Keeps attempts from lowering sizes if their recorded need may be below the true peak.
 //!
 //! Three give only a lower bound of the need ([`IncompleteNeed`]): Prometheus misses peaks between two scrapes, a sum over processes misses
-//! files in shared memory, and a build that rescue paused needs less at once than it would have needed. Such attempts limit the confidence, and the prediction is computed a second time from attempts
-//! measured by cgroups alone:
+//! files in shared memory, and a build that rescue paused needs less at once than it would have needed. Such attempts limit the confidence,
+//! and the prediction is computed a second time from attempts measured by cgroups alone:
 //!
 //! | size | if cgroups measured attempts of the package | else |
 //! |---|---|---|

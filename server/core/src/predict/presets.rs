@@ -20,6 +20,8 @@ use crate::domain::{AttemptBrief, Bytes, History, Key, Rung, float};
 
 /// Most attempts that are read.
 const NEWEST: usize = 1000;
+/// Most attempts that are read to find [`NEWEST`] with a preset.
+const MOST_READ: usize = 20 * NEWEST;
 /// Least probability that a build needs no more than its lowered preset.
 pub(super) const COVERED_SHARE: f64 = 0.98;
 /// Shares that count as one further package each: people ask for up to eight times the need.
@@ -39,8 +41,10 @@ pub(super) struct PresetShares {
 
 /// Whether the preset bounds sizes: not if the operator set the price of a failure, and presets were too small before.
 pub(super) fn is_bound_by_preset(history: &History, settings: &Settings) -> bool {
-    let mut shares = history.newest_trusted().take(NEWEST).filter_map(|brief| brief.share_of_preset());
-    settings.preset && (settings.failure_price.is_none() || !shares.any(|share| share >= 1.0))
+    // those that ran at predicted sizes show nothing of presets
+    let newest = history.newest_trusted().take(MOST_READ).filter_map(|brief| brief.share_of_preset());
+    let is_free = settings.failure_price.is_some() && !settings.preset_is_most;
+    settings.preset && !(is_free && newest.take(NEWEST).any(|share| share >= 1.0))
 }
 
 impl PresetShares {

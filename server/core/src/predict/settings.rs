@@ -16,6 +16,8 @@ pub struct Settings {
     /// The two sizes above are a preset for the requested build. Its author knows more than sizes of other packages show, so only the shares
     /// that they needed of their presets count.
     pub preset: bool,
+    /// No build gets more than its preset, whatever others needed of theirs.
+    pub preset_is_most: bool,
     /// CPU request for an unknown build.
     pub cpu_request: Cores,
     /// CPU limit for an unknown build.
@@ -51,6 +53,7 @@ impl Default for Settings {
             memory_request: Bytes(2 * Bytes::GIB.0),
             memory_limit: Bytes(4 * Bytes::GIB.0),
             preset: false,
+            preset_is_most: false,
             cpu_request: Cores(1.0),
             cpu_limit: Cores(2.0),
             build_jobs: 2,

@@ -60,7 +60,7 @@ impl RungObservation {
         let is_usual = succeeded && !summary.was_rescued();
         let log = |value: f64| if is_usual && value > 0.0 { to_f32(value.log2()) } else { f32::NAN };
         let need = if summary.counts_for_memory() {
-            to_f32(summary.proven_need().as_f64().log2())
+            to_f32(summary.proven_need().max(summary.need_without_rescue()).as_f64().log2())
         } else {
             f32::NAN
         };
@@ -75,7 +75,7 @@ impl RungObservation {
         };
         Self {
             need,
-            hours: to_f32(summary.wall.hours()),
+            hours: to_f32(summary.unpaused_wall().hours()),
             rates: [log(summary.wall.as_f64()), log(cpu_mean * 1000.0), log(cpu_peak * 1000.0)],
             input: hints
                 .input_bytes

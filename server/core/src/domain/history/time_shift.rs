@@ -24,9 +24,12 @@ const STEPS: f64 = 8.0;
 /// Highest shift up and down, octaves.
 const MOST: f64 = 2.0;
 
-/// The newest [`MOST_READ`] trusted attempts, oldest first.
+/// The newest [`MOST_READ`] trusted attempts, oldest first, and the shift that follows from them.
 #[derive(Debug, Default)]
-pub(super) struct NewestTimes(VecDeque<ComparedTime>);
+pub(super) struct NewestTimes {
+    times: VecDeque<ComparedTime>,
+    shift: f64,
+}
 
 /// The time of an attempt, compared with attempts before it.
 #[derive(Debug)]
@@ -42,22 +45,28 @@ impl NewestTimes {
     fn of(history: &History) -> Self {
         let mut times = Self::default();
         let newest: Vec<_> = history.newest_trusted().take(MOST_READ).collect();
-        newest.into_iter().rev().for_each(|brief| times.add(brief, history.ratio_to_earlier(brief)));
+        newest.into_iter().rev().for_each(|brief| times.push(brief, history.ratio_to_earlier(brief)));
+        times.shift = times.shift();
         times
     }
 
     /// Adds an attempt that is newer than all others.
     fn add(&mut self, brief: &AttemptBrief, ratio: Option<f64>) {
+        self.push(brief, ratio);
+        self.shift = self.shift();
+    }
+
+    fn push(&mut self, brief: &AttemptBrief, ratio: Option<f64>) {
         let package = package_of(&brief.key);
-        self.0.iter_mut().filter(|time| time.package == package).for_each(|time| time.newer += 1);
-        self.0.push_back(ComparedTime { package, newer: 0, ratio });
-        if self.0.len() > MOST_READ {
-            self.0.pop_front();
+        self.times.iter_mut().filter(|time| time.package == package).for_each(|time| time.newer += 1);
+        self.times.push_back(ComparedTime { package, newer: 0, ratio });
+        if self.times.len() > MOST_READ {
+            self.times.pop_front();
         }
     }
 
     fn shift(&self) -> f64 {
-        let counted = self.0.iter().rev().filter(|time| time.newer < MOST_OF_PACKAGE);
+        let counted = self.times.iter().rev().filter(|time| time.newer < MOST_OF_PACKAGE);
         let ratios: Vec<f64> = counted.filter_map(|time| time.ratio).take(NEWEST).collect();
         let shift = if ratios.len() < FEWEST { 0.0 } else { (median(ratios) * STEPS).round() / STEPS };
         shift.clamp(-MOST, MOST)
@@ -67,7 +76,7 @@ impl NewestTimes {
 impl History {
     /// Logarithm to base 2 of the ratio; 0 if too few builds can be compared. Only trusted attempts count.
     pub(crate) fn time_shift(&self) -> f64 {
-        self.newest_times.get_or_init(|| NewestTimes::of(self)).shift()
+        self.newest_times.get_or_init(|| NewestTimes::of(self)).shift
     }
 
     /// Compares the time of an attempt that was added.
@@ -83,7 +92,8 @@ impl History {
     /// Forgets the comparisons that an attempt which was removed or changed may be part of.
     pub(super) fn forget_times(&mut self, brief: &AttemptBrief) {
         let package = package_of(&brief.key);
-        if self.newest_times.get().is_some_and(|times| times.0.iter().any(|time| time.package == package)) {
+        let times = self.newest_times.get().filter(|_times| !brief.untrusted);
+        if times.is_some_and(|times| times.times.iter().any(|time| time.package == package)) {
             self.newest_times.take();
         }
     }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use plimsoll_proto::measured;
+use plimsoll_proto::measured::{self, IncompleteNeed};
 
 use crate::domain::{
     AttemptBrief, Bytes, Cause, Cores, Millis, Outcome, RequestUsage, RetryStatus, StatsFields,
@@ -132,7 +132,8 @@ impl AttemptRow {
     fn compare_with_prediction(&mut self, beside: &StatsFields<'_>) {
         let Some(predicted) = beside.predicted else { return };
         let built = self.succeeded() && !beside.censored && !self.has_flag(RowFlag::Unneeded);
-        if built && predicted.wall_p95 > Millis(0) {
+        let was_paused = self.brief.incomplete() == Some(IncompleteNeed::Paused);
+        if built && !was_paused && predicted.wall_p95 > Millis(0) {
             self.set_flag(RowFlag::Timed);
             self.set_if(self.brief.wall <= predicted.wall_p95, RowFlag::WithinTime);
         }

@@ -8,6 +8,8 @@ use std::{
 
 use foldhash::fast::RandomState;
 
+use plimsoll_proto::measured::IncompleteNeed;
+
 use crate::domain::AttemptBrief;
 use crate::stats::{
     attempts::attempt_table::RowsSnapshot,
@@ -125,7 +127,10 @@ fn shift(rows: &RowsSnapshot, line: &[RowPosition]) -> Option<PlacedShift> {
         .iter()
         .take(WINDOW_ATTEMPTS)
         .filter_map(|sorted_rows| {
-            brief(sorted_rows).and_then(|brief| Some(((brief, brief.proven_need()?), sorted_rows)))
+            // with pauses a build needs less at once than without
+            let brief =
+                brief(sorted_rows).filter(|brief| brief.incomplete() != Some(IncompleteNeed::Paused))?;
+            Some(((brief, brief.proven_need()?), sorted_rows))
         })
         .collect();
     let order = |brief: &AttemptBrief| (brief.ended_unix_ms(), brief.attempt.clone());
