@@ -17,7 +17,7 @@ pub(super) fn read_largest(
     wall: Millis,
     part: &mut MessagePart<'_>,
 ) -> Option<LargestProcess> {
-    let program = part.usable("program", Some(&wire.program), check_program);
+    let program = part.usable("program", Some(wire.program.as_str()), check_program);
     let memory = part.usable("memory_bytes", Some(wire.memory_bytes), |field, bytes| match bytes {
         0 => Err(FieldViolation::new(field, "is 0; leave out the process if its memory is not known")),
         bytes => check_memory(field, bytes),
@@ -33,14 +33,14 @@ pub(super) fn read_largest(
     })
 }
 
-fn check_program(field: &str, name: &String) -> Validated<String> {
+fn check_program(field: &str, name: &str) -> Validated<String> {
     if name.is_empty() {
         return Err(FieldViolation::new(
             field,
             "is empty; leave out the process if its program is not known",
         ));
     }
-    text(field, name.clone(), limits::PROGRAM_BYTES)
+    text(field, name.to_owned(), limits::PROGRAM_BYTES)
 }
 
 /// Parses what rescue did for an attempt that took `wall`; `None` if it did nothing that can be used.

@@ -164,13 +164,6 @@ fn unusable_end_facts_are_skipped_by_name() {
     fn totals(wire: &mut pb::Finish) -> &mut pb::Totals {
         wire.totals.as_mut().unwrap()
     }
-    let phase = |name: &str, started_ms| pb::Phase { name: name.into(), started_ms, ..pb::Phase::default() };
-    let ended = |phases| {
-        let totals = Some(pb::Totals { oom_kill: Some(1), ..pb::Totals::default() });
-        pb::Finish { attempt: "a".into(), wall_ms: 10, totals, phases, ..pb::Finish::default() }
-    };
-    let (plain, _) = read(|skipped| finish(&ended(vec![]), skipped).unwrap());
-    assert_eq!((plain.wall, plain.totals.oom_kill), (Some(Millis(10)), Some(1)));
     fn process(wire: &mut pb::Finish) -> &mut pb::LargestProcess {
         let good = pb::LargestProcess { program: "ld".into(), memory_bytes: 9, ..Default::default() };
         wire.largest_process.insert(good)
@@ -178,6 +171,13 @@ fn unusable_end_facts_are_skipped_by_name() {
     fn rescue(wire: &mut pb::Finish) -> &mut pb::Rescue {
         wire.rescue.get_or_insert_default()
     }
+    let phase = |name: &str, started_ms| pb::Phase { name: name.into(), started_ms, ..pb::Phase::default() };
+    let ended = |phases| {
+        let totals = Some(pb::Totals { oom_kill: Some(1), ..pb::Totals::default() });
+        pb::Finish { attempt: "a".into(), wall_ms: 10, totals, phases, ..pb::Finish::default() }
+    };
+    let (plain, _) = read(|skipped| finish(&ended(vec![]), skipped).unwrap());
+    assert_eq!((plain.wall, plain.totals.oom_kill), (Some(Millis(10)), Some(1)));
     let table: [Change<pb::Finish>; 17] = [
         (|wire| process(wire).program.clear(), "largest_process.program"),
         (|wire| process(wire).program = BAD.into(), "largest_process.program"),
