@@ -95,9 +95,9 @@ fn uneven(n: u64) -> Summary {
 
 #[test]
 fn the_shift_is_that_of_attempts_learnt_anew() {
-    let (mut known, mut all, mut shifts) = (History::new(800), Vec::new(), std::collections::BTreeSet::new());
+    let (mut known, mut all, mut shifts) = (History::new(500), Vec::new(), std::collections::BTreeSet::new());
     for n in 0..1400_u64 {
-        // some come late, the newest are taken back, some are corrected
+        // some come late, the newest are taken back, some are corrected; no list of a rung is full, so that none is cut
         let next = uneven(n ^ 5);
         known.learn(next.clone());
         all.push(next);
