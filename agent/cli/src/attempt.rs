@@ -62,6 +62,12 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Why nothing may be learnt from the attempt; `measured`: the service that did its work, or what kept the numbers from being exact.
+    fn offloaded_to(&self, measured: Option<&'static str>) -> String {
+        let unnamed = key::is_unnamed(&self.key).then_some(PartlyMeasured::Unnamed.name());
+        unnamed.or(measured).unwrap_or_default().to_owned()
+    }
+
     /// The key to predict at the end, if the report shows a prediction, and if the build has a name.
     fn wanted_prediction(&self) -> Option<Key> {
         let shows = self.report.wants_advice() && !key::is_unnamed(&self.key);
@@ -213,18 +219,16 @@ impl<'a> Attempt<'a> {
         let BuildEnd { name, end, wall, interrupted, log_tail, wants_verdict, keeps_ticket } = ended;
         let Measured { last, totals, phases, curve, offloaded_to, largest_process, rescue, meter } =
             sampler.finish();
-        let unnamed = key::is_unnamed(&settings.key).then_some(PartlyMeasured::Unnamed.name());
-        let offloaded_to = unnamed.or(offloaded_to).unwrap_or_default().to_owned();
-        let source = meter.source();
+        let offloaded_to = settings.offloaded_to(offloaded_to);
         let wall_ms = wall_ms(wall, last.as_ref());
         if let Some(sample) = last {
             delivery.push(sample);
         }
+        let source = meter.source();
         meter.close().await;
-        let exit = end.exit();
         let finish = Finish {
             wall_ms,
-            exit,
+            exit: end.exit(),
             totals: Some(totals),
             phases: phases.clone(),
             keeps_ticket,
@@ -234,7 +238,7 @@ impl<'a> Attempt<'a> {
             rescue: rescue.clone(),
             ..Finish::default()
         };
-        let failed = exit.is_some_and(|exit| exit.code != Some(0)) || totals.oom_kill.unwrap_or(0) > 0;
+        let failed = end.exit().is_some_and(|exit| exit.code != Some(0)) || totals.oom_kill.unwrap_or(0) > 0;
         let wanted = AdviceRequest {
             attempt: id.clone(),
             log_tail,
@@ -245,7 +249,6 @@ impl<'a> Attempt<'a> {
             Some(signal) => (interrupted_report(&signal), Advice::default()),
             None => deliver(settings, delivery, finish, wanted, &mut interruption).await,
         };
-        let measures_only = settings.delivery.server.is_none();
         let facts = BuildFacts {
             name,
             end,
@@ -263,7 +266,7 @@ impl<'a> Attempt<'a> {
             number: settings.number,
             retries: settings.retries.clone(),
             delivery,
-            measures_only,
+            measures_only: settings.delivery.server.is_none(),
             advice,
             notes: settings.notes.clone(),
         };

@@ -187,7 +187,7 @@ impl Rescuer {
             match send(id, signal) {
                 Ok(is_there) => count += usize::from(is_there),
                 Err(error) => {
-                    tracing::debug!(%error, pid = id.pid, ?signal, "cannot signal a process of the build")
+                    tracing::debug!(%error, pid = id.pid, ?signal, "cannot signal a process of the build");
                 }
             }
         }

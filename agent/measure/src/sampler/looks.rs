@@ -220,7 +220,7 @@ impl ProcessLooks {
 
     /// Keeps that the build was asked to end.
     pub(super) fn note_ended(&mut self, now: Duration) {
-        self.report.ended_ms.get_or_insert(milliseconds(now));
+        self.report.ended_ms.get_or_insert_with(|| milliseconds(now));
     }
 
     /// What to do with the build's processes since the last call.
