@@ -12,7 +12,7 @@ mod paused_list;
 use std::{io, path::Path, time::Duration};
 
 use plimsoll_measure::{
-    processes::{ProcessId, watcher_above_this_process},
+    processes::{ProcessId, watcher_of_this_process},
     rescue::pause::PauseActs,
     sampler::{RescueActs, Sampler},
 };
@@ -211,8 +211,8 @@ impl PauseMeans {
         if !is_own && !sampler.sees_processes() {
             return Err("the processes of the build are not visible here".to_owned());
         }
-        if let Some(name) = watcher_above_this_process() {
-            return Err(format!("the agent runs below {name}, which would not wait for a paused build"));
+        if let Some(name) = watcher_of_this_process() {
+            return Err(format!("{name} started the agent, and would not wait for a paused build"));
         }
         let lock = BuildLock::take(dir, is_own)?;
         let list = PausedList::of_this_process(spool).ok_or("the agent cannot see itself in /proc")?;

@@ -8,7 +8,7 @@ pub(crate) mod largest;
 pub mod programs;
 pub(crate) mod stoppable;
 
-pub use stoppable::watcher_above_this_process;
+pub use stoppable::watcher_of_this_process;
 
 use std::{
     collections::{HashMap, HashSet},

@@ -38,19 +38,15 @@ pub(crate) fn has_watcher_above(table: &ProcessTable, id: ProcessId) -> bool {
     })
 }
 
-/// Name of a program above this process that ends, or judges, what does not go on.
-pub fn watcher_above_this_process() -> Option<String> {
-    let parent = |pid: &i32| {
-        let seen = ProcessTable::read("/proc".into(), &[*pid]).list;
-        seen.first().map(|process| process.parent).filter(|parent| *parent > 0)
-    };
+/// Name of the program that started this process, if it ends, or judges, what does not go on.
+pub fn watcher_of_this_process() -> Option<String> {
     let own = std::process::id().cast_signed();
-    let pids: Vec<i32> = std::iter::successors(Some(own), parent).take(MAX_PARENTS).collect();
-    let table = ProcessTable::read("/proc".into(), &pids);
-    let named = table.list.iter().find(|process| programs::is_watcher(&process.name));
-    let by_line =
-        || has_watcher_above(&table, ProcessId::of_running(own)?).then(|| "a test runner".to_owned());
-    named.map(|process| process.name.clone()).or_else(by_line)
+    let parent = std::os::unix::process::parent_id().cast_signed();
+    let table = ProcessTable::read("/proc".into(), &[own, parent]);
+    let started_by = table.list.iter().find(|process| process.id.pid == parent)?;
+    let is_watcher =
+        programs::is_watcher(&started_by.name) || has_watcher_above(&table, ProcessId::of_running(own)?);
+    is_watcher.then(|| started_by.name.clone())
 }
 
 fn runs_compiler(folder: &Path, more: &[String]) -> bool {
