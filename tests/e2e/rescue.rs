@@ -20,7 +20,7 @@ const PAUSES: &str = "--rescue pause --rescue-programs load";
 /// Eight jobs at once that ramp up to 40 MiB, as `make -j8` starts them.
 fn crowd() -> String {
     format!(
-        "for j in 1 2 3 4 5 6 7 8; do {LOAD} ramp 40 400 & all=\"$all $!\"; done
+        "for j in 1 2 3 4 5 6 7 8; do {LOAD} ramp 40 4000 & all=\"$all $!\"; done
          for j in $all; do wait $j || code=9; done; exit ${{code:-0}}"
     )
 }
@@ -96,13 +96,13 @@ fn state(pid: i32) -> char {
 #[test]
 fn a_crowded_build_finishes_by_pausing() {
     let place = Place::new();
-    let Some((without, _)) = place.run("--limit-memory 200MiB", &crowd()) else { return };
+    let Some((without, _)) = place.run("--limit-memory 240MiB", &crowd()) else { return };
     assert_eq!(without.code, Some(9), "the kernel kills some of them: {}", without.stderr);
     let (watched, report) =
-        place.run("--limit-memory 200MiB --rescue watch --rescue-programs load", &crowd()).unwrap();
+        place.run("--limit-memory 240MiB --rescue watch --rescue-programs load", &crowd()).unwrap();
     assert!(watched.stderr.contains("--rescue pause would have paused"), "{}", watched.stderr);
     assert_eq!(watched.code, Some(9), "it only watches: {report}");
-    let (ran, report) = place.run(&format!("--limit-memory 200MiB {PAUSES}"), &crowd()).unwrap();
+    let (ran, report) = place.run(&format!("--limit-memory 240MiB {PAUSES}"), &crowd()).unwrap();
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(ran.stderr.contains("rescue pauses"), "{}", ran.stderr);
     assert!(!ran.stderr.contains("the kernel killed"), "{}: {report}", ran.stderr);

@@ -168,7 +168,7 @@ scenario_in_group throttled -- load busy 1000
 fact throttled_usec "$(sed -n 's/^throttled_usec //p' "$group/cpu.stat")"
 
 ### rescue
-crowd='for j in 1 2 3 4 5 6 7 8; do load ramp 30 400 & all="$all $!"; done
+crowd='for j in 1 2 3 4 5 6 7 8; do load ramp 30 2000 & all="$all $!"; done
   for j in $all; do wait $j || code=9; done; exit ${code:-0}'
 scenario crowded --limit-memory 160MiB -- sh -c "$crowd"
 scenario crowded_paused --limit-memory 160MiB --rescue pause --rescue-programs load -- sh -c "$crowd"
