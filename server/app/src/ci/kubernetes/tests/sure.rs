@@ -123,7 +123,7 @@ fn other_packages_lower_the_request_of_an_unknown_one() {
         "no build is killed by it"
     );
     let why = after["metadata"]["annotations"]["plimsoll/sized"].as_str().unwrap();
-    assert!(why.contains("nearly all other packages used at most 12 % of theirs"), "{why}");
+    assert!(why.contains("by what other packages used of theirs, 12 % at most"), "{why}");
     let (_, plan) = patched(&value, &of_fleet(5), &on());
     assert!(plan.patch.is_none() && plan.skip_reason == Some(SkipReason::Unsure));
 }
