@@ -63,6 +63,16 @@ fn a_newcomer_waits_while_an_older_one_is_paused() {
 }
 
 #[test]
+fn a_paused_process_that_changes_goes_on() {
+    let mut rule = PauseRule::new(MOST);
+    let two = [unit(1, 200), unit(2, 200)];
+    assert_eq!(decided(&mut rule, &moment(0, 400, 600), &two).0, [2]);
+    // it has a child now, so that it is no unit any more
+    assert_eq!(decided(&mut rule, &moment(1, 400, 600), &two[..1]).1, [2]);
+    assert_eq!(rule.paused().count(), 0);
+}
+
+#[test]
 fn one_compiler_alone_is_never_paused() {
     let mut rule = PauseRule::new(MOST);
     assert_eq!(decided(&mut rule, &moment(0, 799, 800), &[unit(1, 790)]), (vec![], vec![]));
