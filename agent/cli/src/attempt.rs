@@ -1,9 +1,11 @@
 //! The part of an attempt that `run` and `attach` share: its start on the server, and its end. The steps of the
 //! end have a fixed order: last sample, totals, delivery, advice, report.
 
+mod closing;
+
 use std::time::Duration;
 
-use plimsoll_client::delivery::{self, Delivery, DeliveryReport};
+use plimsoll_client::delivery::{self, Delivery};
 use plimsoll_measure::{
     meter::Meter,
     rescue::RescueSettings,
@@ -14,13 +16,13 @@ use plimsoll_proto::{
     measured::{self, PartlyMeasured},
     v1::{Finish, Hello, Key, Resources, Sample, Totals, Verdict},
 };
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
+use self::closing::{deliver, interrupted_report, publish};
 use crate::{
     job_summary::{self, Advice, AdviceRequest, BuildFacts, MeasurementEnd},
     key,
     rescue::Rescuer,
-    standard_error,
     wake_timer::WakeTimer,
 };
 
@@ -303,57 +305,6 @@ fn closed_attempt(facts: BuildFacts) -> ClosedAttempt {
     let (attempt, resources) = (facts.attempt, facts.resources);
     let ended_by_rescue = facts.rescue.is_some_and(|rescue| rescue.ended_ms.is_some());
     ClosedAttempt { attempt, resources, verdict, problem, delivered, ended_by_rescue }
-}
-
-/// Ends the attempt on the server, and requests advice in the remaining time. If the samples were not
-/// delivered, no advice is requested: the server may have another attempt with the same id.
-async fn deliver(
-    settings: &Settings,
-    delivery: Delivery,
-    finish: Finish,
-    mut wanted: AdviceRequest,
-    interruption: &mut impl AsyncFnMut() -> String,
-) -> (DeliveryReport, Advice) {
-    let now = Instant::now();
-    let deadline = now.checked_add(settings.patience).unwrap_or(now);
-    let report = tokio::select! {
-        report = delivery.finish_with(finish, settings.patience) => report,
-        signal = interruption() => interrupted_report(&signal),
-    };
-    let mut advice = Advice::default();
-    if let Some(id) = &report.runs_as {
-        wanted.attempt.clone_from(id);
-    }
-    if settings.delivery.server.is_none() || !report.delivered || wanted.is_empty() {
-        return (report, advice);
-    }
-    let problem = tokio::select! {
-        answered = timeout_at(deadline, job_summary::ask(&settings.delivery, wanted, &mut advice)) => {
-            answered.err().map(|_late| format!("the server took longer than {:?}", settings.patience))
-        }
-        _signal = interruption() => Some("interrupted".to_owned()),
-    };
-    advice.problem = problem.or(advice.problem);
-    (report, advice)
-}
-
-fn interrupted_report(signal: &str) -> DeliveryReport {
-    DeliveryReport { problem: Some(format!("interrupted by {signal}")), ..DeliveryReport::default() }
-}
-
-/// Writes the reports. A failed write is only logged. A slow reader gets as much time as the server; after an
-/// interruption it gets none.
-async fn publish(facts: &BuildFacts, settings: &Settings, mut interruption: impl AsyncFnMut() -> String) {
-    let report = &settings.report;
-    if let Some(path) = &report.file
-        && let Err(error) = job_summary::write_file(facts, path)
-    {
-        write_line(&format!("plimsoll: cannot write the report to {}: {error}", path.display()));
-    }
-    if let Some(text) = job_summary::render(facts, report) {
-        let patience = settings.patience.max(standard_error::LINE_PATIENCE);
-        standard_error::write_last(&text, patience, interruption()).await;
-    }
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ mod doctor;
 pub mod job_summary;
 pub mod key;
 pub mod output;
+mod own_process;
 mod program;
 mod rescue;
 pub mod run;

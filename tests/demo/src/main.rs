@@ -10,8 +10,8 @@
 //! | name | part |
 //! |---|---|
 //! | `plimsoll-server` | the server |
-//! | `plimsoll`, `signal-witness` | the agent, and what it starts beside a build |
-//! | any other | the story, which makes links with these two names to itself |
+//! | `plimsoll`, `signal-witness`, `rescue-guardian` | the agent, and what it starts beside a build |
+//! | any other | the story, which makes links with the first two names to itself |
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the story is printed on stdout")]
 
@@ -28,15 +28,16 @@ use std::{
 
 use anyhow::bail;
 
-/// The name by which the agent starts this program again, to watch for signals beside a build.
+/// The names by which the agent starts this program again beside a build: to watch for signals, and to continue what is paused.
 const WITNESS: &str = "signal-witness";
+const GUARDIAN: &str = "rescue-guardian";
 
 fn main() -> ExitCode {
     let program = env::args_os().next().unwrap_or_default();
     // before anything else: both programs expect a process in which nothing was started
     match Path::new(&program).file_name().and_then(OsStr::to_str) {
         Some(cast::SERVER) => plimsoll_server::main(),
-        Some(cast::AGENT | WITNESS) => plimsoll_agent::main(),
+        Some(cast::AGENT | WITNESS | GUARDIAN) => plimsoll_agent::main(),
         _ => match show() {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {

@@ -11,21 +11,12 @@
 use std::{
     ffi::CStr,
     io::{self, Read as _, Write as _},
-    os::{
-        fd::{AsFd as _, AsRawFd as _},
-        unix::net::UnixStream,
-    },
+    os::{fd::AsFd as _, unix::net::UnixStream},
     process::ExitCode,
     thread,
     time::Duration,
 };
 
-use nix::{
-    fcntl::OFlag,
-    libc::POSIX_SPAWN_SETSID,
-    spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn},
-    sys::{signal::SigSet, stat::Mode},
-};
 use plimsoll_measure::{
     processes::{MAX_PROCESSES, ProcessId},
     proctree::{AgentProcess, leave_out},
@@ -33,6 +24,7 @@ use plimsoll_measure::{
 use rustix::process::Signal;
 
 use super::handle::send;
+use crate::own_process;
 
 /// The name under which this program is a guardian.
 pub(crate) const GUARDIAN_NAME: &str = "rescue-guardian";
@@ -59,24 +51,7 @@ pub(super) struct Guardian {
 impl Guardian {
     /// Starts the guardian.
     pub(super) fn start() -> io::Result<Self> {
-        let (socket, other) = UnixStream::pair()?;
-        socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-        socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;
-        let mut attributes = PosixSpawnAttr::init()?;
-        // nix has no name for the second flag, which glibc 2.26 and musl 1.1.17 support
-        let flags = PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK
-            | PosixSpawnFlags::from_bits_retain(POSIX_SPAWN_SETSID.into());
-        attributes.set_flags(flags)?;
-        attributes.set_sigmask(&SigSet::all())?;
-        let mut files = PosixSpawnFileActions::init()?;
-        // the reader of the job's log must not wait for it
-        for output in [1, 2] {
-            files.add_open(output, c"/dev/null", OFlag::O_WRONLY, Mode::empty())?;
-        }
-        files.add_dup2(other.as_raw_fd(), 0)?;
-        let environment: [&CStr; 0] = [];
-        let pid = posix_spawn(c"/proc/self/exe", &files, &attributes, &ARGUMENTS, &environment)?;
-        leave_out(AgentProcess::Guardian, pid.as_raw());
+        let (socket, _pid) = own_process::start(AgentProcess::Guardian, &ARGUMENTS, ANSWER_TIMEOUT)?;
         Ok(Self { socket })
     }
 

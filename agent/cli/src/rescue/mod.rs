@@ -28,7 +28,7 @@ const TERM_TIME: Duration = Duration::from_secs(5);
 /// Time between two SIGKILLs: a process may have started another one meanwhile.
 const KILL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often the guardian is told again what is paused: without a word for longer, it takes the agent for stuck.
+/// How often the list is sent to the guardian again: it takes an agent that is silent for longer for stuck.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// Acts on the processes of one build.
@@ -51,7 +51,7 @@ pub(crate) struct Rescuer {
 struct PauseMeans {
     guardian: Guardian,
     list: PausedList,
-    /// When both were told last.
+    /// When the list was written and sent last.
     noted: Instant,
     /// No other agent pauses this build.
     _lock: BuildLock,

@@ -8,21 +8,15 @@
 use std::{
     ffi::CStr,
     io::{self, Read as _, Write as _},
-    os::{
-        fd::{AsFd as _, AsRawFd as _},
-        unix::net::UnixStream,
-    },
+    os::{fd::AsFd as _, unix::net::UnixStream},
     process::ExitCode,
     time::Duration,
 };
 
 use nix::{
-    fcntl::OFlag,
-    spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn},
     sys::{
         signal::{SigSet, Signal, kill},
         signalfd::{SfdFlags, SignalFd},
-        stat::Mode,
         wait::{WaitPidFlag, WaitStatus, waitpid},
     },
     unistd::Pid,
@@ -31,6 +25,7 @@ use plimsoll_measure::proctree::{AgentProcess, leave_out};
 use rustix::process::Signal as AnySignal;
 
 use super::end_requests::STOPPING;
+use crate::own_process;
 
 /// The name under which this program is a witness. It does not contain the program's, so that who signals all processes of that name does not
 /// look like one who signals the group.
@@ -68,20 +63,7 @@ impl Witness {
     }
 
     fn spawn() -> io::Result<Self> {
-        let (socket, other) = UnixStream::pair()?;
-        socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-        let mut attributes = PosixSpawnAttr::init()?;
-        attributes.set_flags(PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK)?;
-        attributes.set_sigmask(&SigSet::all())?;
-        let mut files = PosixSpawnFileActions::init()?;
-        // the reader of the job's log must not wait for it
-        for output in [1, 2] {
-            files.add_open(output, c"/dev/null", OFlag::O_WRONLY, Mode::empty())?;
-        }
-        files.add_dup2(other.as_raw_fd(), 0)?;
-        let environment: [&CStr; 0] = [];
-        let pid = posix_spawn(c"/proc/self/exe", &files, &attributes, &ARGUMENTS, &environment)?;
-        leave_out(AgentProcess::Witness, pid.as_raw());
+        let (socket, pid) = own_process::start(AgentProcess::Witness, &ARGUMENTS, ANSWER_TIMEOUT)?;
         Ok(Self { socket, pid, unread: [0; SIGNALS], question: 0 })
     }
 

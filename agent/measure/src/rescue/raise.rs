@@ -25,7 +25,7 @@ const SHORTEST_MS: u128 = 50;
 /// Most readings that are kept: those of [`RECENT`] at the shortest interval, 10 ms, and some more.
 const READINGS: usize = 256;
 /// Limits are multiples of this, bytes: the largest page of any machine. The kernel rounds other limits down to its pages, and a limit that
-/// the kernel changed could not be told from one that others set.
+/// the kernel changed would look like one that others set.
 const LIMIT_UNIT: u64 = 64 << 10;
 
 /// What a reading says about the limit.

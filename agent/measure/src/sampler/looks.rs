@@ -133,7 +133,7 @@ impl ProcessLooks {
         passed >= interval.max(self.cost.saturating_mul(rest))
     }
 
-    /// Whether compilers are paused, or would be. Once it was said that they would have been, only an agent that pauses goes on.
+    /// Whether compilers are paused, or would be. After the one report of a watching agent, only an agent that pauses goes on.
     fn decides_pauses(&self, meter: &Meter) -> bool {
         meter.group_seen().is_some()
             && (self.settings.pause || self.settings.watches() && self.report.would_pause_ms.is_none())

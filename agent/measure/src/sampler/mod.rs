@@ -7,6 +7,7 @@
 //! | `counters` | counts from the start of the attempt, and finds the kind of limit at which the kernel killed |
 //! | `starved` | distinguishes a starved build from one that only fills its memory limit |
 //! | `looks` | looks at single processes: the largest one, and what rescue may do |
+//! | `notices` | lines for the job's log |
 //! | `raising` | raises the memory limit of a build that needs more |
 //! | `phases`, `curve` | the need in each phase that is reported, and over the whole build |
 //!
@@ -16,6 +17,7 @@
 mod counters;
 mod curve;
 mod looks;
+mod notices;
 mod pace;
 mod phases;
 mod raising;
@@ -24,10 +26,7 @@ mod starved;
 
 use std::{path::Path, time::Duration};
 
-use plimsoll_proto::{
-    figures,
-    v1::{LargestProcess, OomOrigin, Phase, Rescue, Sample, Totals},
-};
+use plimsoll_proto::v1::{LargestProcess, Phase, Rescue, Sample, Totals};
 use tokio::time::Instant;
 
 pub use self::looks::RescueActs;
@@ -35,11 +34,12 @@ use self::{
     counters::AttemptCounters,
     curve::NeedCurve,
     looks::{Near, ProcessLooks},
+    notices::{OneTimeNotice, killed_notice, starving_notice},
     pace::{DueReading, Pace},
     phases::Phases,
     raising::LimitRaising,
     row::SampleRow,
-    starved::{Starvation, StarvationEvidence},
+    starved::Starvation,
 };
 use crate::{
     clock::thread_cpu_time,
@@ -350,61 +350,6 @@ impl Sampler {
         self.phases.add_need(need);
         self.curve.add(now, need);
     }
-}
-
-/// A log line that is printed at most once.
-#[derive(Debug, Default)]
-enum OneTimeNotice {
-    #[default]
-    None,
-    Waiting(String),
-    Given,
-}
-
-impl OneTimeNotice {
-    fn put_notice(&mut self, line: impl FnOnce() -> String) {
-        if matches!(self, Self::None) {
-            *self = Self::Waiting(line());
-        }
-    }
-
-    fn take_line(&mut self) -> Option<String> {
-        if !matches!(self, Self::Waiting(_)) {
-            return None;
-        }
-        match std::mem::replace(self, Self::Given) {
-            Self::Waiting(line) => Some(line),
-            Self::None | Self::Given => None,
-        }
-    }
-}
-
-fn killed_notice(counters: &AttemptCounters, limit: Option<u64>) -> String {
-    let kills = counters.oom_kill().unwrap_or(0);
-    let processes = figures::counted_as(kills, "process", "processes");
-    let limit = limit.map_or_else(String::new, |limit| format!(" of {}", figures::bytes(limit)));
-    let origin = match counters.oom_origin() {
-        OomOrigin::OwnLimit => format!(" at the build's own memory limit{limit}"),
-        OomOrigin::LimitAbove => format!(" at a memory limit above the build's own{limit}"),
-        OomOrigin::Host => " because the whole machine is out of memory".to_owned(),
-        OomOrigin::Unspecified => " for memory".to_owned(),
-    };
-    format!("the kernel killed {processes} of the build{origin}")
-}
-
-fn starving_notice(evidence: &StarvationEvidence) -> String {
-    let counts = [
-        (evidence.failures, "failed charges/s"),
-        (evidence.major_faults, "major faults/s"),
-        (evidence.stalled_percent, "% of the time at a standstill for memory"),
-    ];
-    let counts = counts.into_iter().filter_map(|(count, name)| Some(format!(", {} {name}", count?)));
-    format!(
-        "the build is starving now at its memory limit of {}: it needs {}{}",
-        figures::bytes(evidence.limit),
-        figures::bytes(evidence.need),
-        counts.collect::<String>()
-    )
 }
 
 #[cfg(test)]

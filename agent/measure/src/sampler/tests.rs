@@ -2,6 +2,8 @@
 
 mod real;
 
+use plimsoll_proto::v1::OomOrigin;
+
 use super::*;
 use crate::fake_kernel::FakeKernel;
 

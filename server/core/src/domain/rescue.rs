@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Millis};
+use super::{Bytes, Millis, Summary};
 
 /// The process of a build that used most memory, of those without a process below them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,5 +45,24 @@ impl Rescue {
     /// its need may have been higher.
     pub fn interfered(&self) -> bool {
         self.pauses > 0 || self.paused.0 > 0 || self.ended.is_some()
+    }
+}
+
+impl Summary {
+    /// Whether rescue paused processes of the build, or ended it: see [`Rescue::interfered`].
+    pub fn was_rescued(&self) -> bool {
+        self.rescue.as_ref().is_some_and(Rescue::interfered)
+    }
+
+    /// The time of the build without that in which something was paused.
+    pub fn unpaused_wall(&self) -> Millis {
+        let paused = self.rescue.as_ref().map_or(Millis(0), |rescue| rescue.paused);
+        Millis(self.wall.0.saturating_sub(paused.0))
+    }
+
+    /// The need that the build would at least have had without pauses; 0 if rescue did not pause or end it.
+    pub fn need_without_rescue(&self) -> Bytes {
+        let rescue = self.rescue.as_ref().filter(|rescue| rescue.interfered());
+        rescue.map_or(Bytes(0), |rescue| rescue.together_peak)
     }
 }

@@ -1,5 +1,6 @@
 //! The permanent record of an ended attempt.
 
+mod final_totals;
 pub(super) mod measured;
 #[cfg(test)]
 mod tests;
@@ -9,6 +10,8 @@ use plimsoll_proto::{
     measured::{IncompleteNeed, PartlyMeasured, stopped_at},
 };
 use serde::{Deserialize, Serialize};
+
+pub use final_totals::FinalTotals;
 
 use super::{
     Attempt, AttemptId, Bytes, Cause, Cores, CpuMicros, EvidenceSource, Exit, Key, LargestProcess,
@@ -140,37 +143,6 @@ impl DeliveryOrigin {
     pub fn of(attempt: &Attempt) -> Self {
         Self { session: attempt.session.clone(), started_unix_ms: attempt.started_unix_ms }
     }
-}
-
-/// Counters that the agent read after the end of the command.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct FinalTotals {
-    /// CPU time used.
-    pub cpu: CpuMicros,
-    /// High-water mark of memory, page cache included.
-    pub memory_peak: Option<Bytes>,
-    /// Number of processes killed for memory.
-    pub oom_kill: Option<u64>,
-    /// Number of memory charges that failed without reclaim.
-    pub reclaim_failures: Option<u64>,
-    /// Highest memory need ever read.
-    pub need_peak: Option<Bytes>,
-    /// Which limit caused the kill, if anything was killed.
-    pub oom_origin: Option<OomOrigin>,
-    /// Number of cgroups that the kernel killed as a whole.
-    pub oom_group_kill: Option<u64>,
-    /// Time in which every task was stalled on memory.
-    pub memory_stall: Option<Micros>,
-    /// Page counters.
-    pub pages: PageCounters,
-    /// Time in which a CPU limit throttled the build.
-    pub throttled: Option<Micros>,
-    /// Time in which the attempt was starved.
-    pub starved: Option<Millis>,
-    /// The memory limit at the end, 0 for none; `None` if it is the one at the start, or is not known.
-    pub memory_limit: Option<Bytes>,
-    /// Most compilers and linkers that ran at once.
-    pub compilers_peak: Option<u32>,
 }
 
 /// Share of the CPU time that a build could have used, lost at its limit, from which its use is less than it wanted.
@@ -377,23 +349,6 @@ impl Summary {
     /// The measured need, or its proven lower bound.
     pub fn proven_need(&self) -> Bytes {
         if self.censored { self.stopped_at() } else { self.need_peak }
-    }
-
-    /// Whether rescue paused processes of the build, or ended it: see [`Rescue::interfered`].
-    pub fn was_rescued(&self) -> bool {
-        self.rescue.as_ref().is_some_and(Rescue::interfered)
-    }
-
-    /// The time of the build without that in which something was paused.
-    pub fn unpaused_wall(&self) -> Millis {
-        let paused = self.rescue.as_ref().map_or(Millis(0), |rescue| rescue.paused);
-        Millis(self.wall.0.saturating_sub(paused.0))
-    }
-
-    /// The need that the build would at least have had without pauses; 0 if rescue did not pause or end it.
-    pub fn need_without_rescue(&self) -> Bytes {
-        let rescue = self.rescue.as_ref().filter(|rescue| rescue.interfered());
-        rescue.map_or(Bytes(0), |rescue| rescue.together_peak)
     }
 
     /// Whether the cause follows from a line of the log alone, or a cause of memory from an exit code. Any build can write such a line and

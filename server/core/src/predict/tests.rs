@@ -341,14 +341,6 @@ fn two_attempts_are_hardly_less_sure_than_one() {
     assert!(many > 0.9, "{many}");
 }
 
-#[test]
-fn time_quantiles_are_labelled_even_when_equal() {
-    let equal = ask(&history((0..9).map(|id| built(id, "1", 100, 0))), &key("zlib", "1"));
-    let shares = [&equal.wall_p50, &equal.wall_p95].map(|time| time.basis.quantile);
-    let expected = [0.5_f64, 0.95].map(f64::to_bits);
-    assert_eq!(shares.map(f64::to_bits), expected, "also where both lie in one step of the grid");
-}
-
 proptest! {
     #[test]
     fn sizes_are_in_order_and_never_nothing(attempts in attempts(), jobs in 0..9_u32, price in 0.0..1e6_f64) {

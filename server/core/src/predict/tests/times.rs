@@ -1,6 +1,6 @@
 //! Predicted times hold as often as they promise, also while the whole fleet becomes slower.
 
-use super::super::*;
+use super::{super::*, ask, built, key};
 use crate::domain::{Millis, Summary, median, test_history as history, test_summary};
 
 /// The sum of a random number's eight bytes, about normal: mean 0, deviation 1.
@@ -119,4 +119,12 @@ fn the_shift_is_that_of_attempts_learnt_anew() {
         }
     }
     assert!(shifts.len() > 5, "{}", shifts.len());
+}
+
+#[test]
+fn time_quantiles_are_labelled_even_when_equal() {
+    let equal = ask(&history((0..9).map(|id| built(id, "1", 100, 0))), &key("zlib", "1"));
+    let shares = [&equal.wall_p50, &equal.wall_p95].map(|time| time.basis.quantile);
+    let expected = [0.5_f64, 0.95].map(f64::to_bits);
+    assert_eq!(shares.map(f64::to_bits), expected, "also where both lie in one step of the grid");
 }
