@@ -59,6 +59,7 @@ fn rescue() -> pb::Rescue {
         gave_up: "no process ran".into(),
         raises: 7,
         ended_ms: Some(8),
+        raised_byte_seconds: 9,
     }
 }
 

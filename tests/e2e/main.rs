@@ -64,6 +64,7 @@ mod rescue;
 mod retention;
 mod roles;
 mod rpm;
+mod saved;
 mod see;
 mod settings;
 mod shadow;

@@ -12,8 +12,8 @@ use crate::{
     limits,
     shown::clean,
     v1::{
-        Cause, CurveKnown, JobsCurve, JobsPoint, OomOrigin, Outcome, Phase, Predicted, Rescue, Running,
-        Source, Summary,
+        ActsNow, Cause, CurveKnown, JobsCurve, JobsPoint, OomOrigin, Outcome, Phase, Predicted, Rescue,
+        Running, Source, Summary,
     },
 };
 pub use asked::{MIN_ASK_BYTES, RequestedMemory, is_valid_memory, memory_asked, memory_asked_words};
@@ -180,6 +180,20 @@ pub fn cores_over(cpu_usec: u64, wall_ms: u64) -> Option<f64> {
 /// Memory of a running attempt with page cache, bytes: at least its need, which may have been read later.
 pub fn running_memory(running: &Running) -> u64 {
     running.memory_bytes.max(running.need_bytes)
+}
+
+/// What an agent has done about the memory limit so far, as words; `None` if nothing.
+pub fn acts_words(acts: &ActsNow) -> Option<String> {
+    let times = |number: u32| figures::counted_as(number.into(), "time", "times");
+    let now = (acts.paused > 0).then(|| {
+        let processes = figures::counted_as(acts.paused.into(), "process is", "processes are");
+        format!("{processes} paused now")
+    });
+    let pauses = (acts.pauses > 0)
+        .then(|| format!("paused {} so far, {} in all", times(acts.pauses), figures::millis(acts.paused_ms)));
+    let raises = (acts.raises > 0).then(|| format!("limit raised {}", times(acts.raises)));
+    let all: Vec<String> = [now, pauses, raises].into_iter().flatten().collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 /// Mean number of cores that a running attempt has used so far.

@@ -1,4 +1,4 @@
-//! The first page: what is wasted, what fails, what was saved, which packages waste and fail most, what runs.
+//! The first page: what is wasted, what fails, what would be and what was saved, which packages waste and fail most, what runs.
 
 use maud::{Markup, html};
 use plimsoll_proto::{
@@ -58,6 +58,7 @@ impl OverviewPage<'_> {
                 }
                 (left_out_note(stats))
                 (savings_section(stats))
+                (rescue_section(stats))
                 div.two {
                     (flow.memory().figure())
                     (flow.failures().figure())
@@ -117,6 +118,18 @@ fn savings_section(stats: &pb::GetStatsResponse) -> Markup {
         @if !cards.0.is_empty() {
             h2 { "What predictions are worth" }
             p.why { "What was predicted before each attempt began, against what came." }
+            dl.cards { (cards) }
+        }
+    }
+}
+
+/// What rescue saved, and what that cost; empty if it acted in no attempt.
+fn rescue_section(stats: &pb::GetStatsResponse) -> Markup {
+    let cards = number_cards(stats, &[Line::Rescue], &[]);
+    html! {
+        @if !cards.0.is_empty() {
+            h2 { "What rescue saved" }
+            p.why { "Builds that went on at their memory limit, because processes were paused or the limit was raised." }
             dl.cards { (cards) }
         }
     }

@@ -7,7 +7,7 @@ use std::{
 
 use plimsoll_proto::{
     figures,
-    v1::{LargestProcess, Rescue},
+    v1::{ActsNow, LargestProcess, Rescue},
 };
 use tokio::time::Instant;
 
@@ -246,15 +246,34 @@ impl ProcessLooks {
         self.pause.give_up(why).go
     }
 
+    /// What pausing has done so far.
+    pub(super) fn pauses_so_far(&self) -> ActsNow {
+        let totals = self.pause.totals();
+        if !self.settings.pause || totals.pauses == 0 {
+            return ActsNow::default();
+        }
+        ActsNow {
+            paused: u32::try_from(self.pause.paused().count()).unwrap_or(u32::MAX),
+            pauses: totals.pauses,
+            paused_ms: milliseconds(totals.paused),
+            ..ActsNow::default()
+        }
+    }
+
     /// A line for the job's log.
     pub(super) fn take_notice(&mut self) -> Option<String> {
         self.notices.pop_front()
     }
 
-    /// The largest process, the most compilers at once, and what rescue did, if it did anything; `raises`: how often the limit was raised.
-    pub(super) fn finish(self, raises: u32) -> (Option<LargestProcess>, Option<u32>, Option<Rescue>) {
+    /// The largest process, the most compilers at once, and what rescue did, if it did anything; `raises`: how often the limit was raised, and
+    /// `raised_byte_seconds`: how much more memory that allowed.
+    pub(super) fn finish(
+        self,
+        raises: u32,
+        raised_byte_seconds: u64,
+    ) -> (Option<LargestProcess>, Option<u32>, Option<Rescue>) {
         let totals = self.pause.totals();
-        let report = Rescue { raises, ..self.report };
+        let report = Rescue { raises, raised_byte_seconds, ..self.report };
         let report = if self.settings.pause {
             Rescue {
                 pauses: totals.pauses,

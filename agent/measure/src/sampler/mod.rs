@@ -26,7 +26,7 @@ mod starved;
 
 use std::{path::Path, time::Duration};
 
-use plimsoll_proto::v1::{LargestProcess, Phase, Rescue, Sample, Totals};
+use plimsoll_proto::v1::{ActsNow, LargestProcess, Phase, Rescue, Sample, Totals};
 use tokio::time::Instant;
 
 pub use self::looks::RescueActs;
@@ -277,11 +277,11 @@ impl Sampler {
         self.meter.look_at_end();
         self.meter.refresh_limits();
         let last = self.close_row(now);
-        let limit = self.meter.limits().memory;
-        let changed = (limit != self.limit_at_start).then(|| limit.unwrap_or(0));
+        let changed = self.changed_limit();
         let totals = self.counters.totals(self.starvation.starved_ms());
         let raises = self.raising.as_ref().map_or(0, LimitRaising::raises);
-        let (largest_process, compilers_peak, rescue) = self.looks.finish(raises);
+        let raised = self.raising.as_ref().map_or(0, |raising| raising.raised_byte_seconds(now));
+        let (largest_process, compilers_peak, rescue) = self.looks.finish(raises, raised);
         Measured {
             last,
             totals: Totals { memory_limit_bytes: changed, compilers_peak, ..totals },
@@ -306,7 +306,21 @@ impl Sampler {
         }
         self.last_ms = elapsed_ms;
         let (size, need_max) = std::mem::take(&mut self.row).means();
-        Some(self.counters.sample(elapsed_ms, size, need_max, self.starvation.starved_ms()))
+        let sample = self.counters.sample(elapsed_ms, size, need_max, self.starvation.starved_ms());
+        Some(Sample { acts: self.acts_now(), ..sample })
+    }
+
+    /// The memory limit in force, 0 for none; `None` if it is the one at the start.
+    fn changed_limit(&self) -> Option<u64> {
+        let limit = self.meter.limits().memory;
+        (limit != self.limit_at_start).then(|| limit.unwrap_or(0))
+    }
+
+    /// What was done so far about the limit; `None` if nothing was, and the limit is the one at the start.
+    fn acts_now(&self) -> Option<ActsNow> {
+        let raises = self.raising.as_ref().map_or(0, LimitRaising::raises);
+        let acts = ActsNow { memory_limit_bytes: self.changed_limit(), raises, ..self.looks.pauses_so_far() };
+        (acts != ActsNow::default()).then_some(acts)
     }
 
     /// Reads all counters; returns false if that failed.

@@ -17,6 +17,10 @@ pub(super) struct LimitRaising {
     /// The smallest limit above the build's own group at which the kernel kills, bytes.
     above: Option<u64>,
     raises: u32,
+    /// How far the limit is above the one at the start, bytes, and since when.
+    above_start: (u64, Duration),
+    /// `above_start` multiplied by time up to its own: bytes x ms.
+    raised_byte_ms: u128,
     /// Whether no more is tried, because of an error or because others set the limit.
     has_ended: bool,
     /// Whether there was no room for a higher limit at the last try. It is tried again all the same.
@@ -36,6 +40,8 @@ impl LimitRaising {
             rule,
             above: meter.limit_above(),
             raises: 0,
+            above_start: (0, Duration::ZERO),
+            raised_byte_ms: 0,
             has_ended: false,
             lacks_room: false,
             is_lack_known: false,
@@ -57,6 +63,25 @@ impl LimitRaising {
     /// How often the limit was raised.
     pub(super) fn raises(&self) -> u32 {
         self.raises
+    }
+
+    /// How much more memory than at the start the raises allowed up to `now`, multiplied by time: bytes x seconds.
+    pub(super) fn raised_byte_seconds(&self, now: Duration) -> u64 {
+        u64::try_from(self.raised_byte_ms_at(now) / 1000).unwrap_or(u64::MAX)
+    }
+
+    fn raised_byte_ms_at(&self, now: Duration) -> u128 {
+        let (above, since) = self.above_start;
+        let added = u128::from(above).saturating_mul(now.saturating_sub(since).as_millis());
+        self.raised_byte_ms.saturating_add(added)
+    }
+
+    fn note_raised(&mut self, now: Duration, from: u64, to: u64) {
+        self.rule.note_raised(to);
+        self.lacks_room = false;
+        self.raises = self.raises.saturating_add(1);
+        self.raised_byte_ms = self.raised_byte_ms_at(now);
+        self.above_start = (self.above_start.0.saturating_add(to.saturating_sub(from)), now);
     }
 
     /// The line about the last change, once.
@@ -99,9 +124,7 @@ impl LimitRaising {
             }));
         };
         meter.raise_own_limit(from, to).map_err(|error| error.to_string())?;
-        self.rule.note_raised(to);
-        self.lacks_room = false;
-        self.raises = self.raises.saturating_add(1);
+        self.note_raised(now, from, to);
         let [from, to, need, most] = [from, to, need, self.rule.ceiling()].map(bytes);
         Ok(Some(format!(
             "raised the build's memory limit from {from} to {to} (it needs {need}; at most {most})"
@@ -125,5 +148,36 @@ impl Sampler {
         }
         let reachable = self.raising.as_ref().and_then(LimitRaising::reachable);
         reachable.or_else(|| self.meter.limits().killing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raised_memory_is_counted_over_the_time_that_it_was_allowed() {
+        const GIB: u64 = 1 << 30;
+        let mut raising = LimitRaising {
+            rule: RaiseRule::new(GIB, 8 * GIB),
+            above: None,
+            raises: 0,
+            above_start: (0, Duration::ZERO),
+            raised_byte_ms: 0,
+            has_ended: false,
+            lacks_room: true,
+            is_lack_known: false,
+            notice: None,
+        };
+        let after = |seconds: u64| Duration::from_secs(seconds);
+        assert_eq!(raising.raised_byte_seconds(after(9)), 0);
+        raising.note_raised(after(10), GIB, 2 * GIB);
+        raising.note_raised(after(15), 2 * GIB, 5 * GIB);
+        // one more GiB for 5 s, then four more for 2 s
+        assert_eq!((raising.raised_byte_seconds(after(17)), raising.raises()), (13 * GIB, 2));
+        assert!(!raising.lacks_room);
+        assert_eq!(raising.raised_byte_seconds(after(16)), 9 * GIB, "asking changes nothing");
+        raising.note_raised(after(20), 5 * GIB, u64::MAX);
+        assert_eq!(raising.raised_byte_seconds(Duration::MAX), u64::MAX);
     }
 }

@@ -37,7 +37,7 @@ plimsoll_base::named_enum! {
         Money => "money",
         /// Time that the build lost because of limits.
         HeldBack => "held back",
-        /// What rescue did at the memory limit, or would have done.
+        /// What rescue did at the memory limit, or would have done; of many attempts: what it saved, and what that cost.
         Rescue => "rescue",
         /// What was measured, and by which source.
         Samples => "samples",

@@ -11,7 +11,7 @@ use crate::{
     measured::above_zero,
     shown::clean,
     sums,
-    v1::{Calibration, Cause, GetStatsResponse, StatsTotals, WouldHaveBeen},
+    v1::{Calibration, Cause, GetStatsResponse, RescueTotals, StatsTotals, WouldHaveBeen},
 };
 
 impl Described for GetStatsResponse {
@@ -55,6 +55,14 @@ const FACTS: &[Fact<GetStatsResponse>] = &[
     card(fact(Line::Predicted, "stayed within the predicted request", "; {} within the request", Words(|of| held(of).map(|held| rate(held.within_request, held.request_attempts))))),
     card(fact(Line::Predicted, "ended within the predicted time", "; {} within the time for 95 %", Words(|of| timed(of).map(|held| rate(held.within_wall_p95, held.timed))))),
     fact(Line::Predicted, "attempts with a time", ", over {} that succeeded (95 % is right)", Words(|of| timed(of).map(|held| count(held.timed)))),
+    card(fact(Line::Rescue, "saved by rescue", "{} saved for certain", Words(|of| rescue(of).map(|rescue| count(rescue.saved))))),
+    fact(Line::Rescue, "probably saved", ", {} probably", Words(|of| rescue(of).map(|rescue| count(rescue.probably_saved)))),
+    fact(Line::Rescue, "attempts in which it acted", ", of {} in which it acted", Words(|of| rescue(of).map(|rescue| count(rescue.attempts)))),
+    fact(Line::Rescue, "ended because they hung", "; {} ended because they hung", Count(|of| above_zero(Some(rescue(of)?.ended)))),
+    card(fact(Line::Rescue, "time of paused processes", "; processes paused for {}", Words(|of| rescue(of).filter(|rescue| rescue.paused_process_hours > 0.0).map(|rescue| hours(rescue.paused_process_hours))))),
+    fact(Line::Rescue, "time over the median", ", {} over the predicted median time", Words(|of| rescue(of).filter(|rescue| rescue.timed > 0).map(|rescue| hours(rescue.over_median_hours)))),
+    fact(Line::Rescue, "attempts with a median", ", in {}", Words(|of| rescue(of).filter(|rescue| rescue.timed > 0).map(|rescue| counted(rescue.timed, "attempt")))),
+    card(fact(Line::Rescue, "memory of raised limits", "; limits raised by {}", Words(|of| rescue(of).filter(|rescue| rescue.raised_gib_hours > 0.0).map(|rescue| gib_hours(rescue.raised_gib_hours))))),
     card(fact(Line::WouldBe, "asked with predicted sizes", "{} asked", Words(|of| would(of).map(|would| gib_hours(would.predicted_gib_hours))))),
     fact(Line::WouldBe, "asked for", " instead of {}", Words(|of| would(of).map(|would| gib_hours(would.asked_gib_hours)))),
     fact(Line::WouldBe, "attempts with a prediction", ", over {}", Words(|of| would(of).map(|would| counted(would.attempts, "attempt")))),
@@ -78,6 +86,15 @@ fn timed(of: &GetStatsResponse) -> Option<Calibration> {
 
 fn would(of: &GetStatsResponse) -> Option<WouldHaveBeen> {
     all(of).would_have_been.filter(|would| would.attempts > 0)
+}
+
+fn rescue(of: &GetStatsResponse) -> Option<RescueTotals> {
+    of.totals.as_ref()?.rescue
+}
+
+/// Hours as a time.
+fn hours(hours: f64) -> String {
+    figures::millis(figures::to_whole(hours * 3_600_000.0))
 }
 
 /// A part of what was asked for: `100 GiB·h (25 %)`; `None` if nothing was asked for.

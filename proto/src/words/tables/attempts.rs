@@ -105,12 +105,17 @@ pub fn running<'r>(
             0.8.. => Paint::Warn,
             _ => Paint::Plain,
         };
-        let (state, sign) = if one.starved { ("starved", Paint::Bad) } else { ("running", Paint::Plain) };
+        let acts = one.acts.unwrap_or_default();
+        let (state, sign) = match one.starved {
+            true => ("starved", Paint::Bad),
+            false if acts.paused > 0 => ("paused in part", Paint::Warn),
+            false => ("running", Paint::Plain),
+        };
         [
             Build(build_name(&key), key.package),
             Attempt("", one.attempt.clone(), String::new()),
             Share(share, paint, cell(limit.map(|_| share), percent)),
-            Result(sign, state.to_owned(), String::new()),
+            Result(sign, state.to_owned(), measured::acts_words(&acts).unwrap_or_default()),
             Number(bytes(one.need_bytes)),
             Number(bytes(one.need_peak_bytes) + measured::mark(one.source())),
             Number(cell(limit, bytes)),

@@ -50,7 +50,10 @@ mod worker;
 use std::{sync::Arc, time::Duration};
 
 use plimsoll_core::{
-    domain::{Attempt, AttemptId, FinalTotals, JobPod, RetentionPolicy, Sample, Summary, TicketId, Verdict},
+    domain::{
+        Attempt, AttemptId, Bytes, FinalTotals, JobPod, Millis, Rescue, RetentionPolicy, Sample, Summary,
+        TicketId, Verdict,
+    },
     mask, predict,
     shared_history::SharedHistory,
 };
@@ -308,7 +311,13 @@ impl RunningAttempt {
     /// The summary as it would be if the attempt ended now and its end was not observed.
     pub(crate) fn so_far(&self, now_unix_ms: u64) -> Summary {
         let wall = self.progress.last.map(|last| last.elapsed).unwrap_or_default();
-        let mut summary = Summary::of(&self.attempt, &self.progress, &FinalTotals::default(), wall, None);
+        let acts = self.acts.unwrap_or_default();
+        let totals =
+            FinalTotals { memory_limit: acts.memory_limit_bytes.map(Bytes), ..FinalTotals::default() };
+        let mut summary = Summary::of(&self.attempt, &self.progress, &totals, wall, None);
+        let (pauses, raises, paused) = (acts.pauses, acts.raises, Millis(acts.paused_ms));
+        summary.rescue =
+            (pauses > 0 || raises > 0).then(|| Rescue { pauses, paused, raises, ..Rescue::default() });
         (summary.started_unix_ms, _) = start(self.attempt.started_unix_ms, wall, now_unix_ms);
         summary
     }

@@ -30,6 +30,7 @@ fn noted(prediction: &Prediction) -> PredictionSnapshot {
         memory_limit: Bytes(prediction.memory_limit.value),
         cpu_request: Cores(Millis(prediction.cpu_request.value).as_f64() / 1000.0),
         wall_p95: Millis(prediction.wall_p95.value),
+        wall_p50: Millis(prediction.wall_p50.value),
         is_default: prediction.memory_limit.basis.rung == Rung::Default,
     }
 }
@@ -93,7 +94,7 @@ mod tests {
             teach(ingest);
             open(ingest, &stream).await;
             let samples = vec![Some(Sample { elapsed: Millis(1000), ..Sample::default() })];
-            let append = Append { attempt: id(), first_sequence: 1, lost: 0, samples };
+            let append = Append { attempt: id(), first_sequence: 1, lost: 0, samples, acts: None };
             ingest.append(append, &stream).await.unwrap().answer().await.unwrap();
         };
         fixture::with_server(&store, 10, asked).await;

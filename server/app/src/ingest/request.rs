@@ -6,6 +6,7 @@ use plimsoll_core::domain::{
     Attempt, AttemptId, Exit, FinalTotals, JobPod, LargestProcess, Millis, Phase, ReportedOutcome, Rescue,
     Sample, SampleAccumulator, Verdict,
 };
+use plimsoll_proto::v1::ActsNow;
 use tokio::sync::{broadcast, oneshot};
 
 use crate::{
@@ -83,6 +84,8 @@ pub(crate) struct Append {
     pub(crate) lost: u64,
     /// The samples in order; `None` for a sample that has a sequence number but cannot be used.
     pub(crate) samples: Vec<Option<Sample>>,
+    /// What the agent had done about the memory limit by the last sample.
+    pub(crate) acts: Option<ActsNow>,
 }
 
 /// The part of a batch that is new and usable. `samples` end with the batch's last sequence number;
@@ -147,6 +150,8 @@ pub(crate) struct RunningAttempt {
     pub(crate) attempt: Arc<Attempt>,
     /// Totals of the samples so far.
     pub(crate) progress: SampleAccumulator,
+    /// What its agent has done about the memory limit, if anything.
+    pub(crate) acts: Option<ActsNow>,
 }
 
 /// A change of an attempt, for watchers.

@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 use plimsoll_core::domain::{
     Attempt, FieldViolation, Millis, Phase, ReportedOutcome, Sample, SampleAccumulator,
 };
+use plimsoll_proto::v1::ActsNow;
 use tokio::time::Instant;
 
 use crate::{
@@ -32,6 +33,8 @@ pub(crate) struct Session {
     pub(crate) loose: u64,
     /// Totals of the samples.
     pub(crate) progress: SampleAccumulator,
+    /// What the agent has done about the memory limit, if anything; not on disk.
+    pub(crate) acts: Option<ActsNow>,
     /// The stream that may write; `None` while no agent is connected.
     pub(crate) holder: Option<StreamHandle>,
     /// Time of the agent's last message.
@@ -62,6 +65,7 @@ impl Session {
             lost: 0,
             loose: 0,
             progress: SampleAccumulator::default(),
+            acts: None,
             holder: None,
             last_message,
             slot: None,
@@ -72,7 +76,11 @@ impl Session {
 
     /// The attempt with its current state, for watchers.
     pub(crate) fn running(&self) -> RunningAttempt {
-        RunningAttempt { attempt: Arc::clone(&self.attempt), progress: self.progress.clone() }
+        RunningAttempt {
+            attempt: Arc::clone(&self.attempt),
+            progress: self.progress.clone(),
+            acts: self.acts,
+        }
     }
 
     /// Lets `stream` write to the attempt, and ends an older stream of the same agent.
@@ -141,6 +149,7 @@ impl Session {
         let lost = first_sequence - expected;
         self.acknowledged = last;
         self.lost += lost;
+        self.acts = batch.acts;
         Ok(Some(NewSamples { first_sequence, lost, samples }))
     }
 

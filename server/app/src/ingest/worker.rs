@@ -309,7 +309,7 @@ mod tests {
         tokio::time::advance(fixture::ABANDON_AFTER * 2).await;
         let (answer, answered) = oneshot::channel();
         let samples = vec![Some(Sample::default())];
-        let append = Append { attempt: attempt.id.clone(), first_sequence: 1, lost: 0, samples };
+        let append = Append { attempt: attempt.id.clone(), first_sequence: 1, lost: 0, samples, acts: None };
         worker.handle_requests([Request::Append { append, stream, answer }].into_iter()).await;
         worker.commit_all().await;
         assert!(matches!(answered.await.unwrap(), Err(Refusal::Unwritable(_))));

@@ -333,6 +333,13 @@ metrics! {
         "Memory that the predicted requests would have asked for, multiplied by time", in unit_of("byte_seconds");
     would_be_failed: Counter = "would_be_failed", "Of these attempts, those ended by memory";
     would_be_failing: Counter = "would_be_failing", "Of these attempts, those with a need above the predicted limit";
+    rescue_attempts: KindCounters = "rescue_attempts",
+        "Attempts in which rescue acted: saved (needed more than the limit before a raise), probably saved (paused, together above the limit), ended, other";
+    rescue_paused_process: AmountCounter = "rescue_paused_process", "Sum of the times for which each process was paused", in Unit::Seconds;
+    rescue_over_median: AmountCounter = "rescue_over_median",
+        "Wall time beyond the predicted median, of attempts that succeeded after pauses", in Unit::Seconds;
+    rescue_raised: AmountCounter = "rescue_raised",
+        "Memory above the limit at the start that raises allowed, multiplied by time", in unit_of("byte_seconds");
 }
 
 fn unit_of(name: &str) -> Unit {

@@ -175,6 +175,9 @@ pub struct PredictionSnapshot {
     pub cpu_request: Cores,
     /// Wall time that 95 % of the attempts stay below.
     pub wall_p95: Millis,
+    /// Wall time that half of the attempts stay below; 0 if it was not recorded.
+    #[serde(default)]
+    pub wall_p50: Millis,
     /// Whether the predicted memory was the configured default: no attempt was known to predict from.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_default: bool,

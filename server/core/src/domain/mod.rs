@@ -72,7 +72,7 @@ pub use reported_outcome::{JobStatus, ReportedOutcome};
 pub use reporter::Reporter;
 pub use reporter::matches_pattern;
 pub use request_usage::RequestUsage;
-pub use rescue::{LargestProcess, Rescue};
+pub use rescue::{LargestProcess, Rescue, RescueTotals};
 pub use retention::RetentionPolicy;
 pub use sample::Sample;
 pub use starvation::Starvation;

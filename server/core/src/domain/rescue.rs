@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Millis, Summary};
+use super::{Bytes, Millis, Outcome, Summary};
 
 /// The process of a build that used most memory, of those without a process below them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +38,9 @@ pub struct Rescue {
     pub raises: u32,
     /// When the build was ended because it hung at its memory limit, from its start; `None` if it was not.
     pub ended: Option<Millis>,
+    /// Memory above the limit at the start that raises allowed, multiplied by the time for which they did: bytes x seconds.
+    #[serde(default)]
+    pub raised_byte_seconds: u64,
 }
 
 impl Rescue {
@@ -45,6 +48,68 @@ impl Rescue {
     /// its need may have been higher.
     pub fn interfered(&self) -> bool {
         self.pauses > 0 || self.paused.0 > 0 || self.ended.is_some()
+    }
+}
+
+/// What rescue saved in attempts in which it acted, and what that cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct RescueTotals {
+    /// Number of attempts in which processes were paused, the limit was raised, or that were ended.
+    pub attempts: u64,
+    /// Number of attempts that succeeded after a raise with a need above the limit that they began with: without it, the kernel would have
+    /// killed.
+    pub saved: u64,
+    /// Number of other attempts that succeeded after pauses, where running and paused processes together needed more than the limit.
+    pub probably_saved: u64,
+    /// Number of attempts that were ended because they hung at their limit.
+    pub ended: u64,
+    /// Sum of the times for which each process was paused, seconds.
+    pub paused_process_seconds: f64,
+    /// Wall time beyond the median that was predicted when the attempt began, seconds: over the `timed` attempts. Less than the median counts
+    /// as 0.
+    pub over_median_seconds: f64,
+    /// Number of attempts that succeeded after pauses and have such a median.
+    pub timed: u64,
+    /// Memory above the limit at the start that raises allowed, multiplied by the time for which they did: bytes x seconds.
+    pub raised_byte_seconds: f64,
+}
+
+impl RescueTotals {
+    /// The totals of one attempt; `None` if rescue did not act in it.
+    pub fn of(summary: &Summary) -> Option<Self> {
+        let rescue = summary.rescue.as_ref().filter(|rescue| rescue.interfered() || rescue.raises > 0)?;
+        let succeeded = summary.outcome == Outcome::Succeeded;
+        let is_above =
+            |need: Bytes, limit: Option<Bytes>| limit.is_some_and(|limit| limit.0 > 0 && need > limit);
+        let is_saved =
+            succeeded && rescue.raises > 0 && is_above(summary.need_peak, summary.memory_limit_at_start);
+        let was_paused = succeeded && rescue.pauses > 0;
+        let would_exceed = is_above(rescue.together_peak, summary.resources.memory_limit);
+        let median = summary.predicted_at_start().map(|predicted| predicted.wall_p50);
+        let median = median.filter(|median| was_paused && median.0 > 0);
+        let over = median.map_or(0, |median| summary.wall.0.saturating_sub(median.0));
+        Some(Self {
+            attempts: 1,
+            saved: is_saved.into(),
+            probably_saved: (was_paused && would_exceed && !is_saved).into(),
+            ended: rescue.ended.is_some().into(),
+            paused_process_seconds: rescue.paused_process_time.as_f64() / 1000.0,
+            over_median_seconds: Millis(over).as_f64() / 1000.0,
+            timed: median.is_some().into(),
+            raised_byte_seconds: Bytes(rescue.raised_byte_seconds).as_f64(),
+        })
+    }
+
+    /// Adds the totals of other attempts.
+    pub fn merge(&mut self, other: &Self) {
+        self.attempts += other.attempts;
+        self.saved += other.saved;
+        self.probably_saved += other.probably_saved;
+        self.ended += other.ended;
+        self.paused_process_seconds += other.paused_process_seconds;
+        self.over_median_seconds += other.over_median_seconds;
+        self.timed += other.timed;
+        self.raised_byte_seconds += other.raised_byte_seconds;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Bytes, Cores, PredictionSnapshot, Summary};
+use super::{Bytes, Cores, PredictionSnapshot, RescueTotals, Summary};
 
 /// Fields of an ended attempt that only statistics use.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +23,8 @@ pub struct StatsFields<'s> {
     pub proven: Option<Bytes>,
     /// Whether the need is a lower bound: the attempt was killed or starved at a limit.
     pub censored: bool,
+    /// What rescue saved and what that cost; `None` if it did not act.
+    pub rescue: Option<RescueTotals>,
 }
 
 impl<'s> From<&'s Summary> for StatsFields<'s> {
@@ -36,6 +38,7 @@ impl<'s> From<&'s Summary> for StatsFields<'s> {
             predicted: summary.predicted_at_start(),
             proven: summary.counts_for_memory().then(|| summary.proven_need()),
             censored: summary.censored,
+            rescue: RescueTotals::of(summary),
         }
     }
 }

@@ -40,6 +40,10 @@ if (live) {
         const fresh = answer.ok && page.querySelector("[data-live]");
         if (fresh) {
           live.replaceChildren(...fresh.childNodes);
+        } else if (answer.ok) {
+          // what ran has ended, and its page says more now
+          location.reload();
+          return;
         }
         document.body.classList.toggle("stale", !fresh);
       } catch {

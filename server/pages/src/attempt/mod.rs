@@ -22,6 +22,7 @@ use super::{
     figures::count,
     package::sizes,
     page::{card, plain_page},
+    running::RELOAD_SECONDS,
     table::{fact_cell, facts},
     view::ReaderChoice,
     words,
@@ -74,6 +75,7 @@ impl AttemptPage<'_> {
             }
             @if let Some(verdict) = &shown.verdict { (judged(verdict)) }
             @if may_correct { (correction::form(shown, &view.attempt(&summary.attempt))) }
+            @if summary.outcome() == Outcome::Running { p.lead data-live=(RELOAD_SECONDS) { (now(shown, &summary)) } }
             (cards(&summary))
             (pictures(shown, &summary))
             (ending(&summary))
@@ -83,6 +85,17 @@ impl AttemptPage<'_> {
         };
         plain_page(&format!("Attempt {}", summary.attempt), "/attempts/", view, &body)
     }
+}
+
+/// The need of a running attempt, its limit, and what its agent has done about it.
+fn now(shown: &GetAttemptResponse, summary: &Summary) -> String {
+    let need =
+        shown.series.last().map_or(figures::NOT_KNOWN.to_owned(), |last| figures::bytes(last.need_bytes));
+    let limit = summary.resources.and_then(|sizes| sizes.memory_limit_bytes).filter(|limit| *limit > 0);
+    let limit = limit.map_or("no limit".to_owned(), |limit| format!("a limit of {}", figures::bytes(limit)));
+    let acts = attempt_facts::sentence(summary, Line::Rescue);
+    let acts = if acts.is_empty() { acts } else { format!(". Rescue has {acts}") };
+    format!("It needs {need} now, with {limit}{acts}.")
 }
 
 fn cards(summary: &Summary) -> Markup {

@@ -54,6 +54,8 @@ pub(super) struct PackedPrediction {
     wall_p95: u64,
     #[prost(bool, tag = "5")]
     is_default: bool,
+    #[prost(uint64, tag = "6")]
+    wall_p50: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -102,6 +104,8 @@ pub(super) struct PackedRescue {
     raises: u32,
     #[prost(uint64, optional, tag = "9")]
     ended: Option<u64>,
+    #[prost(uint64, tag = "10")]
+    raised_byte_seconds: u64,
 }
 
 impl PackedKey {
@@ -146,6 +150,7 @@ impl PackedPrediction {
             memory_limit: predicted.memory_limit.0,
             cpu_request: predicted.cpu_request.0,
             wall_p95: predicted.wall_p95.0,
+            wall_p50: predicted.wall_p50.0,
             is_default: predicted.is_default,
         }
     }
@@ -156,6 +161,7 @@ impl PackedPrediction {
             memory_limit: Bytes(self.memory_limit),
             cpu_request: Cores(self.cpu_request),
             wall_p95: Millis(self.wall_p95),
+            wall_p50: Millis(self.wall_p50),
             is_default: self.is_default,
         }
     }
@@ -207,6 +213,7 @@ impl PackedRescue {
             gave_up: rescue.gave_up.clone(),
             raises: rescue.raises,
             ended: rescue.ended.map(|time| time.0),
+            raised_byte_seconds: rescue.raised_byte_seconds,
         }
     }
 
@@ -221,6 +228,7 @@ impl PackedRescue {
             gave_up: self.gave_up,
             raises: self.raises,
             ended: self.ended.map(Millis),
+            raised_byte_seconds: self.raised_byte_seconds,
         }
     }
 }

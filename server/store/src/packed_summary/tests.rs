@@ -49,7 +49,7 @@ prop_compose! {
             started_unix_ms: n[11],
             origin: some(12).map(|n| DeliveryOrigin { session: SessionId::parse(&n.to_string()).unwrap(), started_unix_ms: n }),
             opening: OpeningRecord { ticket: None, pool: n[4].to_string(), untrusted: set(4), proven: set(9), predicted: some(15).map(|n| PredictionSnapshot {
-                memory_request: Bytes(n), memory_limit: Bytes(n / 2), cpu_request: Cores(f64::from(status)), wall_p95: Millis(n / 3), is_default: set(11) }) },
+                memory_request: Bytes(n), memory_limit: Bytes(n / 2), cpu_request: Cores(f64::from(status)), wall_p95: Millis(n / 3), wall_p50: Millis(n / 7), is_default: set(11) }) },
             wall: Millis(n[13]), cpu: CpuMicros(n[14]), cpu_peak: Cores(f64::from(status) / 3.0),
             samples: n[16], samples_lost: n[17], need_peak: Bytes(n[18]), need_mean: Bytes(n[19]), memory_peak: Bytes(n[20]),
             oom_kill: some(21), reclaim_failures: some(22),
@@ -66,7 +66,7 @@ prop_compose! {
             largest_process: some(4).map(|n| LargestProcess { program: "cc1plus".into(), file: n.to_string(), memory: Bytes(n), elapsed: Millis(n / 2) }),
             compilers_peak: set(5).then_some(number),
             rescue: some(6).map(|n| Rescue { would_pause: some(7).map(Millis), would_pause_processes: number, pauses: number / 2, paused: Millis(n),
-                paused_process_time: Millis(n / 3), together_peak: Bytes(n / 5), gave_up: n.to_string(), raises: number / 3, ended: some(8).map(Millis) }),
+                paused_process_time: Millis(n / 3), together_peak: Bytes(n / 5), gave_up: n.to_string(), raises: number / 3, ended: some(8).map(Millis), raised_byte_seconds: n / 11 }),
             ..Summary::recorded(attempt(n[0]), key)
         }
     }
@@ -129,6 +129,7 @@ fn the_numbers_of_fields_stay_what_they_are() {
         memory_limit: Bytes(2),
         cpu_request: Cores(0.5),
         wall_p95: Millis(3),
+        wall_p50: Millis(30_000),
         is_default: false,
     };
     let opening = OpeningRecord {

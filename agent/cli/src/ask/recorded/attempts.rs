@@ -61,6 +61,7 @@ fn rescued() -> Summary {
         gave_up: "no process\u{9b} runs".into(),
         raises: 3,
         ended_ms: Some(60_000),
+        raised_byte_seconds: 9 << 30,
     };
     Summary { largest_process: Some(process), compilers_peak: Some(8), rescue: Some(rescue), ..stopped() }
 }
@@ -123,6 +124,7 @@ fn described() -> Answers {
         memory_limit_bytes: 1 << 30,
         cpu_request_cores: 2.0,
         wall_p95_ms: 60_000,
+        wall_p50_ms: 30_000,
         is_default: false,
     };
     vec![

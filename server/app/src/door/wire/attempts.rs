@@ -115,6 +115,7 @@ fn predicted(predicted: &PredictionSnapshot) -> pb::Predicted {
         memory_limit_bytes: predicted.memory_limit.0,
         cpu_request_cores: predicted.cpu_request.0,
         wall_p95_ms: predicted.wall_p95.0,
+        wall_p50_ms: predicted.wall_p50.0,
         is_default: predicted.is_default,
     }
 }
@@ -151,6 +152,7 @@ fn rescue(rescue: &Rescue) -> pb::Rescue {
         gave_up: rescue.gave_up.clone(),
         raises: rescue.raises,
         ended_ms: rescue.ended.map(|time| time.0),
+        raised_byte_seconds: rescue.raised_byte_seconds,
     }
 }
 
@@ -191,6 +193,8 @@ pub(crate) fn sample(sample: &Sample) -> pb::Sample {
 pub(crate) fn changed(running: &[RunningAttempt], ended: &[String]) -> pb::WatchResponse {
     let wire = |running: &RunningAttempt| {
         let last = running.progress.last.unwrap_or_default();
+        let at_start = running.attempt.resources.memory_limit.map(|limit| limit.0);
+        let limit = running.acts.and_then(|acts| acts.memory_limit_bytes).or(at_start);
         pb::Running {
             attempt: running.attempt.id.to_string(),
             key: Some(key(&running.attempt.key)),
@@ -199,9 +203,10 @@ pub(crate) fn changed(running: &[RunningAttempt], ended: &[String]) -> pb::Watch
             need_bytes: last.need.0,
             need_peak_bytes: running.progress.need_peak.0,
             cpu_usec: last.cpu.0,
-            memory_limit_bytes: running.attempt.resources.memory_limit.map(|limit| limit.0),
+            memory_limit_bytes: limit.filter(|limit| *limit > 0),
             starved: running.progress.starvation.is_starved_now,
             source: running.attempt.source.into(),
+            acts: running.acts,
         }
     };
     pb::WatchResponse { running: running.iter().map(wire).collect(), ended: ended.to_vec() }

@@ -158,7 +158,12 @@ pub(crate) fn batch(wire: &pb::Batch, skipped: &mut SkippedFacts) -> Validated<A
         let read = sample(wire, &mut part);
         checked.push(read.map_err(|fault| part.leave_out(fault)).ok());
     }
-    Ok(Append { attempt, first_sequence, lost, samples: checked })
+    let acts = samples.last().and_then(|sample| sample.acts).map(|acts| {
+        let mut part = skipped.part("batch.samples.acts");
+        let limit = part.usable("memory_limit_bytes", acts.memory_limit_bytes, check_memory);
+        pb::ActsNow { memory_limit_bytes: limit.map(|limit| limit.0), ..acts }
+    });
+    Ok(Append { attempt, first_sequence, lost, samples: checked, acts })
 }
 
 fn sample(wire: &pb::Sample, skipped: &mut MessagePart<'_>) -> Validated<Sample> {

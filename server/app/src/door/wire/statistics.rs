@@ -1,7 +1,7 @@
 //! Builds the answer of `GetStats`.
 
 use plimsoll_core::{
-    domain::Cause,
+    domain::{Bytes, Cause, RescueTotals},
     retry::{FailureGroup, FlakyFailure, SilencedRule, WrongVerdicts},
     stats::{Coverage, Group, PackageVariation, Regression, Report, Retries, StatsTotals, TimeStep},
 };
@@ -102,6 +102,7 @@ fn totals(totals: &StatsTotals) -> pb::StatsTotals {
         need_over_ask_attempts: totals.need_over_ask.attempts,
         needed_above_ask: totals.need_over_ask.above,
         canceled: totals.canceled(),
+        rescue: (totals.rescue.attempts > 0).then(|| rescue(&totals.rescue)),
     }
 }
 
@@ -139,6 +140,19 @@ fn would_have_been(totals: &StatsTotals) -> pb::WouldHaveBeen {
         asked_money: would.asked_money,
         predicted_money: would.predicted_money,
         not_known: would.not_known,
+    }
+}
+
+fn rescue(totals: &RescueTotals) -> pb::RescueTotals {
+    pb::RescueTotals {
+        attempts: totals.attempts,
+        saved: totals.saved,
+        probably_saved: totals.probably_saved,
+        ended: totals.ended,
+        paused_process_hours: totals.paused_process_seconds / 3600.0,
+        over_median_hours: totals.over_median_seconds / 3600.0,
+        timed: totals.timed,
+        raised_gib_hours: totals.raised_byte_seconds / Bytes::GIB.as_f64() / 3600.0,
     }
 }
 

@@ -30,6 +30,7 @@ async fn append(
         first_sequence: *numbers.start(),
         lost: 0,
         samples: numbers.map(|n| Some(sample(n))).collect(),
+        acts: None,
     };
     worker.handle_requests([Request::Append { append, stream: stream.clone(), answer }].into_iter()).await;
     answered

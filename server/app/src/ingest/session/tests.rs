@@ -15,7 +15,7 @@ fn last_message() -> LastMessage {
 fn batch(first_sequence: u64, lost: u64, count: u64) -> Append {
     let sample = |n| Sample { elapsed: Millis(n * 1000), ..Sample::default() };
     let samples = (first_sequence..first_sequence + count).map(|n| Some(sample(n))).collect();
-    Append { attempt: AttemptId::parse("a").unwrap(), first_sequence, lost, samples }
+    Append { attempt: AttemptId::parse("a").unwrap(), first_sequence, lost, samples, acts: None }
 }
 
 fn finish(last_sequence: u64, lost: u64, wall: u64) -> Finish {

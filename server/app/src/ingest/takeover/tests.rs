@@ -57,6 +57,7 @@ fn samples(numbers: std::ops::RangeInclusive<u64>) -> Append {
         first_sequence,
         lost: 0,
         samples: numbers.map(|n| Some(sample(n))).collect(),
+        acts: None,
     }
 }
 

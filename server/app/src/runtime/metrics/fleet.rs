@@ -2,7 +2,7 @@
 //! the package: `packages` has those.
 
 use plimsoll_core::{
-    domain::{Bytes, Cause, Millis, Outcome, RequestUsage, Summary},
+    domain::{Bytes, Cause, Millis, Outcome, RequestUsage, RescueTotals, Summary},
     shadow::{self, ShadowComparison},
 };
 use plimsoll_proto::{lowering::taken_back, v1::TakenBackLowering};
@@ -62,6 +62,15 @@ fn cpu_use(summary: &Summary) -> Option<RequestUsage> {
     RequestUsage::of(asked, used, summary.outcome == Outcome::Succeeded)
 }
 
+/// What came of an attempt in which rescue acted.
+const RESCUE_KINDS: [&str; 4] = ["saved", "probably saved", "ended", "other"];
+
+fn rescue_kind(rescue: &RescueTotals) -> &'static str {
+    let counts = [rescue.saved, rescue.probably_saved, rescue.ended, 1];
+    let kind = RESCUE_KINDS.into_iter().zip(counts).find(|(_, count)| *count > 0);
+    kind.map_or("other", |(kind, _)| kind)
+}
+
 impl Metrics {
     /// Creates all series with known labels at zero, so that the first event of each is visible in
     /// rates.
@@ -77,6 +86,9 @@ impl Metrics {
             for held in ["true", "false"] {
                 drop(self.fleet_predictions.get_or_create(&HeldLabels { of, held }));
             }
+        }
+        for kind in RESCUE_KINDS {
+            drop(self.rescue_attempts.get_or_create(&KindLabel::of(kind)));
         }
     }
 
@@ -115,6 +127,12 @@ impl Metrics {
             self.fleet_need_over_ask.observe(need.as_f64() / asked.as_f64());
         }
         self.compare(summary);
+        if let Some(rescue) = RescueTotals::of(summary) {
+            self.rescue_attempts.get_or_create(&KindLabel::of(rescue_kind(&rescue))).inc();
+            self.rescue_paused_process.inc_by(rescue.paused_process_seconds);
+            self.rescue_over_median.inc_by(rescue.over_median_seconds);
+            self.rescue_raised.inc_by(rescue.raised_byte_seconds);
+        }
         self.packages.add(summary);
     }
 
@@ -213,6 +231,7 @@ mod tests {
             memory_limit: Bytes(2 << 30),
             cpu_request: Cores(1.0),
             wall_p95: Millis(60_000),
+            wall_p50: Millis(30_000),
             is_default: false,
         });
         // stopped by memory below the predicted limit: by that alone it says nothing of the limit
@@ -244,6 +263,7 @@ mod tests {
             memory_limit: Bytes(2 << 30),
             cpu_request: Cores(1.0),
             wall_p95: Millis(60_000),
+            wall_p50: Millis(30_000),
             is_default: false,
         };
         let mut summary = hour("a");

@@ -112,7 +112,7 @@ impl AttemptTable {
         }
         self.changed.insert(self.builds.line(build));
         let labels = self.labels.acquire(beside.labels, brief.untrusted);
-        self.push(FullRow { row, error: error_of(beside), labels });
+        self.push(FullRow { row, error: error_of(beside), rescue: beside.rescue.map(Box::new), labels });
     }
 
     fn push(&mut self, whole: FullRow) {

@@ -1,6 +1,6 @@
 //! A block of rows. It is copied as a whole if one of its rows changes while a query reads them.
 
-use crate::domain::AttemptBrief;
+use crate::domain::{AttemptBrief, RescueTotals};
 use crate::stats::{
     attempts::interner::NONE,
     attempts::labels::Label,
@@ -16,6 +16,8 @@ pub(in crate::stats) struct Chunk {
     rows: Vec<AttemptRow>,
     /// Prediction error of each row ([`crate::stats::attempts::row::error_of`]); empty while all of them are NaN.
     errors: Vec<f32>,
+    /// What rescue did in each row; empty while it acted in none of them.
+    rescues: Vec<Option<Box<RescueTotals>>>,
     /// The values of each label that any row has.
     labels: Vec<LabelColumn>,
     /// Earliest and latest end among the rows, seconds since 1970.
@@ -29,11 +31,12 @@ struct LabelColumn {
     values: Vec<u16>,
 }
 
-/// A row with its prediction error and its labels.
+/// A row with its prediction error, what rescue did, and its labels.
 #[derive(Debug, Clone)]
 pub(in crate::stats) struct FullRow {
     pub(in crate::stats) row: AttemptRow,
     pub(in crate::stats) error: f32,
+    pub(in crate::stats) rescue: Option<Box<RescueTotals>>,
     pub(in crate::stats) labels: Vec<Label>,
 }
 
@@ -56,6 +59,11 @@ impl Chunk {
         self.errors.get(index).copied().unwrap_or(f32::NAN)
     }
 
+    /// What rescue did in a row; `None` if it did not act.
+    pub(in crate::stats) fn rescue(&self, index: usize) -> Option<&RescueTotals> {
+        self.rescues.get(index)?.as_deref()
+    }
+
     /// The value of a label in a row; [`NONE`] if the row lacks the label.
     pub(in crate::stats) fn label(&self, label: u8, index: usize) -> u16 {
         let column = self.labels.iter().find(|column| column.label == label);
@@ -64,7 +72,7 @@ impl Chunk {
 
     /// Adds a row.
     pub(in crate::stats) fn push(&mut self, whole: FullRow) {
-        let FullRow { row, error, labels } = whole;
+        let FullRow { row, error, rescue, labels } = whole;
         if self.rows.capacity() == 0 {
             self.rows.reserve_exact(ROWS_PER_CHUNK);
         }
@@ -76,6 +84,11 @@ impl Chunk {
             reserve(&mut self.errors);
             self.errors.resize(at, f32::NAN);
             self.errors.push(error);
+        }
+        if rescue.is_some() || !self.rescues.is_empty() {
+            reserve(&mut self.rescues);
+            self.rescues.resize(at, None);
+            self.rescues.push(rescue);
         }
         for (label, _) in &labels {
             if !self.labels.iter().any(|column| column.label == *label) {
@@ -98,6 +111,7 @@ impl Chunk {
         }
         let row = self.rows.swap_remove(index);
         let error = if self.errors.is_empty() { f32::NAN } else { self.errors.swap_remove(index) };
+        let rescue = if self.rescues.is_empty() { None } else { self.rescues.swap_remove(index) };
         let mut labels = Vec::new();
         for column in &mut self.labels {
             let value = column.values.swap_remove(index);
@@ -109,7 +123,7 @@ impl Chunk {
             let ends = || self.rows.iter().map(|row| row.ended);
             self.ended = ends().min().zip(ends().max());
         }
-        Some(FullRow { row, error, labels })
+        Some(FullRow { row, error, rescue, labels })
     }
 
     /// Index of the row of an attempt. Attempts are compared by pointer, because each has one allocation.
@@ -153,7 +167,8 @@ mod tests {
         let mut summary = test_summary(&n.to_string(), "zlib", "1", n);
         summary.started_unix_ms += n * 1000;
         let row = AttemptRow::new(&Arc::new(AttemptBrief::from(&summary)), &(&summary).into(), 0);
-        FullRow { row, error: if n == 3 { 0.5 } else { f32::NAN }, labels: labels.to_vec() }
+        let rescue = (n == 2).then(|| Box::new(RescueTotals { attempts: n, ..RescueTotals::default() }));
+        FullRow { row, error: if n == 3 { 0.5 } else { f32::NAN }, rescue, labels: labels.to_vec() }
     }
 
     #[test]
@@ -166,6 +181,8 @@ mod tests {
         assert_eq!((chunk.label(4, 1), chunk.label(4, 0), chunk.label(9, 0)), (9, NONE, NONE));
         let third = Arc::clone(&chunk.rows()[2].brief);
         let out = chunk.take(chunk.find(&third).unwrap()).unwrap();
+        let rescued: Vec<u64> = (0..3).filter_map(|n| Some(chunk.rescue(n)?.attempts)).collect();
+        assert_eq!((rescued, out.rescue), (vec![2], None));
         assert_eq!((out.labels, out.error.to_bits()), (vec![(4, 8), (1, 7)], 0.5_f32.to_bits()));
         assert_eq!(
             (chunk.find(&third), chunk.label(1, 2), chunk.end_range()),

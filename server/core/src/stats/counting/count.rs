@@ -8,7 +8,7 @@ use crate::stats::{
     counting::groups::{GROUPS_AT_ONCE, Group, Groups},
     counting::row_filter::RowFilter,
     counting::steps::{TimeStep, TimeSteps},
-    counting::totals::StatsTotals,
+    counting::totals::{BesideRow, StatsTotals},
     prices::Price,
     shifts::package_variation::{BuildNeeds, PackageVariation},
 };
@@ -50,13 +50,14 @@ impl Aggregation {
         let mut sums = self.sums();
         let (grouped, stepped) = (!self.groups.is_nothing(), !steps.is_nothing());
         self.for_each_match(|chunk, index, row| {
-            let (error, price) = (chunk.error(index), self.price(row));
+            let beside =
+                BesideRow { error: chunk.error(index), rescue: chunk.rescue(index), price: self.price(row) };
             needs.add(row);
             if stepped {
-                steps.add(row, error, price)?;
+                steps.add(row, beside)?;
             }
             if grouped || !stepped {
-                sums.add(self.groups.group_of(chunk, index, row), row, error, price);
+                sums.add(self.groups.group_of(chunk, index, row), row, beside);
             }
             Ok(())
         })?;
@@ -119,12 +120,12 @@ impl Aggregation {
 }
 
 impl GroupSums {
-    fn add(&mut self, group: usize, row: &AttemptRow, error: f32, price: Price) {
+    fn add(&mut self, group: usize, row: &AttemptRow, beside: BesideRow<'_>) {
         let last = self.sums.len().saturating_sub(1);
         let place =
             self.group_indexes.as_ref().map_or(group, |places| places.get(group).copied().unwrap_or(last));
         if let Some(sums) = self.sums.get_mut(place) {
-            sums.add(row, error, price);
+            sums.add(row, beside);
         }
     }
 

@@ -5,7 +5,10 @@ use std::collections::HashMap;
 use plimsoll_proto::limits;
 
 use crate::domain::FieldViolation;
-use crate::stats::{attempts::row::AttemptRow, counting::totals::StatsTotals, prices::Price};
+use crate::stats::{
+    attempts::row::AttemptRow,
+    counting::totals::{BesideRow, StatsTotals},
+};
 
 /// Sums over the attempts that ended within one time step.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,13 +57,12 @@ impl TimeSteps {
     pub(in crate::stats) fn add(
         &mut self,
         row: &AttemptRow,
-        error: f32,
-        price: Price,
+        beside: BesideRow<'_>,
     ) -> Result<(), FieldViolation> {
         let (from, to, place) = self.last;
         let place = if (from..to).contains(&row.ended) { place } else { self.step_index(row)? };
         if let Some(sums) = self.sums.get_mut(place) {
-            sums.add(row, error, price);
+            sums.add(row, beside);
         }
         Ok(())
     }

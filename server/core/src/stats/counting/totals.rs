@@ -1,11 +1,22 @@
 //! Sums over a set of attempts.
 
-use crate::domain::{Bytes, Cause, RequestUsage};
+use crate::domain::{Bytes, Cause, RequestUsage, RescueTotals};
 use crate::stats::{
     attempts::row::{AttemptRow, RetryMark, RowFlag},
     counting::need_to_request::{CensoredMax, NeedToRequest},
     prices::Price,
 };
+
+/// What counts of an attempt that is not in its row.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::stats) struct BesideRow<'r> {
+    /// Error of its prediction; NaN if it is not known.
+    pub(in crate::stats) error: f32,
+    /// What rescue did; `None` if it did not act.
+    pub(in crate::stats) rescue: Option<&'r RescueTotals>,
+    /// Price in its pool.
+    pub(in crate::stats) price: Price,
+}
 
 /// Sums over a set of attempts.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -65,6 +76,8 @@ pub struct StatsTotals {
     pub calibration: Calibration,
     /// What the attempts would have requested with the predicted sizes, and how many would have failed.
     pub would_have_been: ShadowTotals,
+    /// What rescue saved, and what that cost.
+    pub rescue: RescueTotals,
 }
 
 /// Retries after failures of one cause.
@@ -119,8 +132,9 @@ pub struct ShadowTotals {
 }
 
 impl StatsTotals {
-    /// Adds one attempt with its prediction error, at its pool's price.
-    pub(in crate::stats) fn add(&mut self, row: &AttemptRow, error: f32, price: Price) {
+    /// Adds one attempt.
+    pub(in crate::stats) fn add(&mut self, row: &AttemptRow, beside: BesideRow<'_>) {
+        let BesideRow { error, rescue, price } = beside;
         self.attempts += 1;
         count(&mut self.outcomes, row.outcome());
         self.canceled = self.canceled.saturating_add(u32::from(row.is_canceled()));
@@ -149,6 +163,9 @@ impl StatsTotals {
         self.add_asked(row, price);
         if row.has_judged_prediction() || row.has_flag(RowFlag::Timed) {
             self.add_predicted(row, error, price);
+        }
+        if let Some(rescue) = rescue {
+            self.rescue.merge(rescue);
         }
     }
 
@@ -233,6 +250,7 @@ impl StatsTotals {
         self.samples += other.samples;
         self.calibration.merge(&other.calibration);
         self.would_have_been.merge(&other.would_have_been);
+        self.rescue.merge(&other.rescue);
     }
 
     /// Number of attempts that succeeded.

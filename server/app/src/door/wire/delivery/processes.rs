@@ -9,7 +9,10 @@ use plimsoll_core::{
 };
 use plimsoll_proto::{limits, v1 as pb};
 
-use super::{super::check_memory, MessagePart};
+use super::{
+    super::{at_most, check_memory},
+    MessagePart,
+};
 
 /// Parses the largest process of an attempt that took `wall`; `None` if it cannot be used.
 pub(super) fn read_largest(
@@ -64,8 +67,19 @@ pub(super) fn read_rescue(wire: &pb::Rescue, wall: Millis, part: &mut MessagePar
         gave_up: part.usable("gave_up", Some(wire.gave_up.clone()), gave_up).unwrap_or_default(),
         raises: wire.raises,
         ended: part.usable("ended_ms", wire.ended_ms, within(wall)),
+        raised_byte_seconds: part
+            .usable("raised_byte_seconds", Some(wire.raised_byte_seconds), raised_within(wall))
+            .unwrap_or_default(),
     };
     (rescue != Rescue::default()).then_some(rescue)
+}
+
+/// Checks how much memory raises allowed in an attempt that took `wall`: at most all that a limit may be, all the time.
+fn raised_within(wall: Millis) -> impl Fn(&str, u64) -> Validated<u64> {
+    move |field, raised| {
+        let most = limits::MEMORY_BYTES.saturating_mul(wall.0 / 1000 + 1);
+        at_most(field, raised, most)
+    }
 }
 
 /// Checks a time of an attempt that took `wall`.
