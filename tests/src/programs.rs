@@ -67,11 +67,20 @@ impl Programs {
     }
 }
 
+/// Beginnings of the variables in which cargo describes the program that it runs.
+const OF_THIS_PROGRAM: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
+
 /// Cargo, as it was used to build this program, in the workspace.
 pub(crate) fn cargo() -> Command {
     #[expect(clippy::disallowed_methods, reason = "cargo tells where it is through the environment")]
     let program = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let mut cargo = Command::new(program);
+    // what `cargo run` and `cargo test` say of this program would have `ring` built anew, and all that needs it
+    #[expect(clippy::disallowed_methods, reason = "cargo tells about this program through the environment")]
+    let names = env::vars_os().map(|(name, _)| name);
+    for name in names.filter(|name| OF_THIS_PROGRAM.iter().any(|of| name.to_string_lossy().starts_with(of))) {
+        cargo.env_remove(name);
+    }
     cargo.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     cargo
 }
