@@ -122,19 +122,21 @@ impl SizingService {
     async fn sure_or_defaults(&self, key: Arc<Key>, gantry: &gantry::Settings) -> Option<CountedSizes> {
         let sizes = self.sizes_in_background(&key).await?;
         let rung = sizes.predicted.memory_limit.basis.rung;
-        let answer = |kind| RepeatableAnswer { version: sizes.version, shadow: 0, kind, rung };
+        let answer = |version, kind| RepeatableAnswer { version, shadow: 0, kind, rung };
         if sizes.predicted.is_known(&sizes.predicted.memory_request, gantry.confidence) {
-            return Some((answer("answered"), self.with_pool(&key, sizes.predicted)));
+            return Some((answer(sizes.version, "answered"), self.with_pool(&key, sizes.predicted)));
         }
         let AnswerIfUnsure { least, other_project } = match sizes.if_unsure.get() {
             Some(known) => known.clone(),
-            None => self.answer_if_unsure(Arc::clone(&key), sizes.if_unsure).await?,
+            None => self.answer_if_unsure(Arc::clone(&key), Arc::clone(&sizes.if_unsure)).await?,
         };
+        // without a floor, a guess from other packages is an answer
+        let version = if gantry.confidence > 0.0 { sizes.version_if_unsure(&least) } else { sizes.version };
         if let Some(other) = &other_project {
             self.unmatched_projects.log_mismatch(&key, other);
         }
         let kind = if other_project.is_some() { "other_project" } else { "unsure" };
-        Some((answer(kind), self.with_pool(&key, least)))
+        Some((answer(version, kind), self.with_pool(&key, least)))
     }
 
     /// Computes the answer on a blocking thread, because it reads the history, and stores it in

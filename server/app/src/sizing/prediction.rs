@@ -14,7 +14,7 @@ use std::{
 
 use foldhash::fast::RandomState;
 use plimsoll_core::{
-    domain::{AnswerVersion, Bytes, Hints, History, Key, Prediction},
+    domain::{AnswerVersion, Bytes, Hints, History, Key, Prediction, Rung},
     predict,
     shared_history::SharedHistory,
 };
@@ -141,6 +141,8 @@ pub(super) struct Sizes {
     pub(super) if_unsure: Arc<OnceLock<AnswerIfUnsure>>,
     /// What all of them are computed from.
     pub(super) version: AnswerVersion,
+    /// If no attempt of the package is known: what keeps that true.
+    unknown: Option<AnswerVersion>,
 }
 
 /// The answer for callers that require more confidence than the prediction has.
@@ -161,7 +163,17 @@ impl Sizes {
             Arc::clone(&predicted)
         };
         let version = history.answer_version(key, predicted.is_of_package);
-        Self { predicted, answer, if_unsure: Arc::default(), version }
+        let is_known = [Rung::Package, Rung::Siblings].into_iter().any(|rung| {
+            history.on_rung(rung, key).chain(history.untrusted_on_rung(rung, key)).next().is_some()
+        });
+        let unknown = (!is_known).then(|| history.answer_version(key, true));
+        Self { predicted, answer, if_unsure: Arc::default(), version, unknown }
+    }
+
+    /// What the answer `least` of [`AnswerIfUnsure`] is computed from. For an unknown package these are the defaults, whatever attempts of
+    /// others show, unless memory stopped a build of it.
+    pub(super) fn version_if_unsure(&self, least: &Prediction) -> AnswerVersion {
+        self.unknown.filter(|_| least.lower_bound.is_none()).unwrap_or(self.version)
     }
 }
 
@@ -231,12 +243,40 @@ impl<'k> BuildKey<'k> {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_core::domain::test_summary;
+    use plimsoll_core::domain::{Summary, test_summary};
 
     use super::*;
 
     fn key(package: &str) -> Key {
         Key { package: package.into(), ..Key::default() }
+    }
+
+    #[test]
+    fn defaults_for_an_unknown_package_outlive_attempts_of_others() {
+        let (history, cache) = (SharedHistory::new(History::new(100)), PredictionCache::default());
+        let settings = predict::Settings::default();
+        let learn = |id: &str, package: &str, project: &str| {
+            let summary = test_summary(id, package, "1", 100);
+            let key = Key { project: project.into(), ..summary.key.clone() };
+            history.learn(&Summary { key, ..summary });
+        };
+        (0..12).for_each(|n| learn(&n.to_string(), &format!("p{n}"), ""));
+        let version = || {
+            let least = history.read(|h| predict::defaults_raised_to_need(h, &key("new"), &settings));
+            let sizes = cache.sizes(&history, &key("new"), &settings);
+            (sizes.version, sizes.version_if_unsure(&least))
+        };
+        let is_current = |version: &AnswerVersion| history.read(|h| h.is_current(version));
+        let (guess, unsure) = version();
+        learn("another", "p3", "");
+        assert!(!is_current(&guess) && is_current(&unsure));
+        learn("elsewhere", "new", "other");
+        assert!(!is_current(&unsure), "the answer names the other project");
+        let (_, unsure) = version();
+        learn("first", "new", "");
+        assert!(!is_current(&unsure));
+        let (known, unsure) = version();
+        assert_eq!(known, unsure);
     }
 
     #[test]

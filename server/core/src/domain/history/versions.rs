@@ -69,10 +69,10 @@ impl Versions {
         of_slot.map_or(self.changes, |last| self.of_all.max(*last))
     }
 
-    /// The slot of the key's package, which the parts of a parallel job share.
+    /// The slot of the key's package in all projects, which the parts of a parallel job share.
     fn slot(&self, key: &Key) -> usize {
         let package = job_of_part(&key.package).unwrap_or(&key.package);
-        let hash = self.hasher.hash_one((&key.project, package));
+        let hash = self.hasher.hash_one(package);
         usize::try_from(hash % SLOTS as u64).unwrap_or_default()
     }
 }
