@@ -8,7 +8,7 @@ use std::{
 };
 
 use nix::{
-    sys::signal::{Signal, kill},
+    sys::signal::{self, Signal},
     unistd::Pid,
 };
 use plimsoll_tests::{Agent, Answer, eventually};
@@ -53,44 +53,68 @@ impl Place {
         Some((ran, serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap()))
     }
 
-    /// Starts a build of two compilers of which one will be paused. Returns the agent and the compilers' ids, which are there once one is
-    /// stopped; `None` where no memory limit can be set.
+    /// Starts a build of two compilers of which one will be paused, and stays so. Returns the agent and the compilers' ids, which are there
+    /// once one is stopped; `None` where no memory limit can be set.
     async fn with_one_paused(&self) -> Option<(Child, [i32; 2])> {
         let pids = self.file("pids");
-        let worker = |number| {
-            format!("{LOAD} ramp 60 3000 sleep 0 busy 60000 & echo $! > {}.{number}", pids.display())
-        };
+        let worker = |number| format!("{LOAD} keep 30 busy 60000 & echo $! > {}.{number}", pids.display());
         let script = format!("{}\n{}\nwait", worker(1), worker(2));
-        let options: Vec<&str> = PAUSES.split(' ').collect();
-        let arguments =
-            [&["run", "--limit-memory", "100MiB"], &options[..], &["--", "sh", "-c", &script]].concat();
-        let log = fs::File::create(self.file("log")).unwrap();
-        let mut agent = self.agent.command(&arguments).stderr(Stdio::from(log)).spawn().unwrap();
+        let mut agent = self.start(
+            &format!("run --limit-memory 100MiB {PAUSES}"),
+            &["--", "sh", "-c", &script],
+            "log",
+        );
         let pid = |number: i32| {
             fs::read_to_string(format!("{}.{number}", pids.display())).ok()?.trim().parse().ok()
         };
         let found = async || {
-            let log = fs::read_to_string(self.file("log")).unwrap();
             let both = pid(1).zip(pid(2)).map(|(a, b)| [a, b]);
-            let is_paused = both.is_some_and(|both| both.iter().any(|pid| state(*pid) == 'T'));
-            (log.contains("without the memory limit"), both.filter(|_| is_paused))
+            (self.log("log").contains("without the memory limit"), both.filter(|both| is_one_paused(*both)))
         };
         let (is_unlimited, both) =
             eventually("a compiler is paused", found, |(unlimited, both)| *unlimited || both.is_some()).await;
         if is_unlimited {
             // its compilers end after a minute
-            agent.kill().unwrap();
-            agent.wait().unwrap();
+            kill(&mut agent, []);
             return None;
         }
         both.map(|both| (agent, both))
     }
+
+    /// Starts the agent with these options, which hold no blanks, and more arguments; its log goes to a file.
+    fn start(&self, options: &str, more: &[&str], log: &str) -> Child {
+        let arguments: Vec<&str> = options.split(' ').chain(more.iter().copied()).collect();
+        let log = fs::File::create(self.file(log)).unwrap();
+        self.agent.command(&arguments).stderr(Stdio::from(log)).spawn().unwrap()
+    }
+
+    fn log(&self, name: &str) -> String {
+        fs::read_to_string(self.file(name)).unwrap()
+    }
 }
 
-/// The state of a process, as `stat` spells it; `X` if it has ended.
-fn state(pid: i32) -> char {
+/// A field of a process's `stat`, counted from its state on; `X` if it has ended.
+fn stat(pid: i32, field: usize) -> String {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").and_then(|(_, fields)| fields.chars().next()).unwrap_or('X')
+    let fields = stat.rsplit_once(") ").map_or("", |(_name, fields)| fields);
+    fields.split(' ').nth(field).filter(|text| !text.is_empty()).unwrap_or("X").to_owned()
+}
+
+fn is_one_paused(pids: [i32; 2]) -> bool {
+    pids.iter().any(|pid| stat(*pid, 0) == "T")
+}
+
+fn send(pid: i32, signal: Signal) {
+    let _ended = signal::kill(Pid::from_raw(pid), signal);
+}
+
+/// Ends an agent and processes of its build.
+fn kill(agent: &mut Child, pids: impl IntoIterator<Item = i32>) {
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    for pid in pids {
+        send(pid, Signal::SIGKILL);
+    }
 }
 
 #[test]
@@ -117,15 +141,13 @@ fn nothing_is_paused_where_memory_is_enough() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_stays_paused_when_the_agent_is_killed() {
-    let place = Place::new();
-    let Some((mut agent, pids)) = place.with_one_paused().await else { return };
-    agent.kill().unwrap();
-    agent.wait().unwrap();
-    let states = async || pids.map(state);
-    eventually("both run", states, |states| !states.contains(&'T')).await;
-    for pid in pids {
-        let _gone = kill(Pid::from_raw(pid), Signal::SIGKILL);
+async fn nothing_stays_paused_when_the_agent_is_killed_or_stuck() {
+    for signal in [Signal::SIGKILL, Signal::SIGSTOP] {
+        let place = Place::new();
+        let Some((mut agent, pids)) = place.with_one_paused().await else { return };
+        send(agent.id().cast_signed(), signal);
+        eventually("both run", async || is_one_paused(pids), |is_paused| !is_paused).await;
+        kill(&mut agent, pids);
     }
 }
 
@@ -135,18 +157,43 @@ async fn a_paused_build_ends_when_asked() {
     let Some((mut agent, pids)) = place.with_one_paused().await else { return };
     // the compiler that is paused gets it too, as by a runner's cancel
     for pid in pids.into_iter().chain([agent.id().cast_signed()]) {
-        let _sent = kill(Pid::from_raw(pid), Signal::SIGTERM);
+        send(pid, Signal::SIGTERM);
     }
-    let states = async || pids.map(state);
-    eventually("both have ended", states, |states| states.iter().all(|state| "XZ".contains(*state))).await;
+    let states = async || pids.map(|pid| stat(pid, 0));
+    eventually("both have ended", states, |states| states.iter().all(|state| "XZ".contains(state))).await;
     agent.wait().unwrap();
-    assert_eq!(
-        fs::read_dir(place.agent.spool())
-            .unwrap()
-            .filter(|file| { file.as_ref().unwrap().file_name().to_string_lossy().starts_with("paused-") })
-            .count(),
-        0
+    let spool = fs::read_dir(place.agent.spool()).unwrap().map(|file| file.unwrap().file_name());
+    assert_eq!(spool.filter(|name| name.to_string_lossy().starts_with("paused-")).count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_agent_on_a_build_only_watches() {
+    let place = Place::new();
+    let Some((mut agent, pids)) = place.with_one_paused().await else { return };
+    let mut second = place.start(&format!("attach {PAUSES} --pid"), &[&stat(pids[0], 1)], "second");
+    let refusal = "rescue pauses nothing: another agent may pause this build";
+    eventually("it says so", async || place.log("second"), |log| log.contains(refusal)).await;
+    assert!(is_one_paused(pids), "it leaves what the first one has paused");
+    kill(&mut second, []);
+    kill(&mut agent, pids);
+}
+
+#[test]
+fn forks_and_threads_are_no_compilers() {
+    let place = Place::new();
+    let compiler = place.file("cc1plus");
+    std::os::unix::fs::symlink(LOAD, &compiler).unwrap();
+    // some 1,000 forks a second
+    let script = format!(
+        "{0} threads 200 keep 30 busy 1500 & one=$!; {0} threads 200 keep 30 busy 1500 & two=$!
+         i=0; while [ $i -lt 3000 ]; do (:); i=$((i+1)); done; wait $one && wait $two",
+        compiler.display()
     );
+    let Some((ran, report)) = place.run(&format!("--limit-memory 100MiB {PAUSES}"), &script) else { return };
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(report["totals"]["compilers_peak"], 2, "{report}");
+    // one of the two, and once more for each time that a slow machine lets the other one do nothing
+    assert!((1..=3).contains(&report["rescue"]["pauses"].as_u64().unwrap()), "{report}");
 }
 
 #[test]

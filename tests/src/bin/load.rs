@@ -1,6 +1,6 @@
 //! A build that does what its arguments say, word after word: what the tests measure.
 //!
-//! `keep MIB` touches memory and holds it, `ramp MIB MS` does so in even steps over this time of work, `free` gives all of it back, `sleep MS`, `busy MS` of CPU time, `write MIB FILE`,
+//! `keep MIB` touches memory and holds it, `ramp MIB MS` does so in even steps over this time of work, `free` gives all of it back, `threads N` starts threads that sleep, `sleep MS`, `busy MS` of CPU time, `write MIB FILE`,
 //! `read TIMES FILE`, `child WORD...` does the rest in a child process and ends as the child does, `apart PROGRAM...`
 //! becomes a program in a cgroup and a mount namespace of its own.
 
@@ -34,6 +34,11 @@ fn main() -> anyhow::Result<ExitCode> {
             "keep" => held.push(touched(next()?.parse()?)),
             "ramp" => ramp(next()?.parse()?, next()?.parse()?, &mut held),
             "free" => held.clear(),
+            "threads" => {
+                for _thread in 0..next()?.parse::<u32>()? {
+                    thread::spawn(|| thread::sleep(Duration::MAX));
+                }
+            }
             "sleep" => thread::sleep(Duration::from_millis(next()?.parse()?)),
             "busy" => busy(Duration::from_millis(next()?.parse()?)),
             "write" => write(next()?.parse()?, &next()?)?,

@@ -106,7 +106,7 @@ fn follow_agent(paused: &mut Vec<ProcessId>) -> io::Result<()> {
 }
 
 /// Continues all processes of a list. Those that have ended, or that others have continued, are no matter.
-fn continue_all(paused: &mut Vec<ProcessId>) {
+pub(super) fn continue_all(paused: &mut Vec<ProcessId>) {
     for _try in 0..TRIES {
         paused.retain(|id| send(*id, Signal::CONT).is_err());
         if paused.is_empty() {

@@ -5,7 +5,8 @@ use std::{
     process::{Child, Command},
 };
 
-use plimsoll_measure::processes::ProcessTable;
+use plimsoll_measure::{kernel::Kernel, meter::Meter, processes::ProcessTable};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::*;
 
@@ -33,9 +34,13 @@ impl Sleeper {
 
     /// Waits until it is stopped, or runs.
     fn becomes_stopped(&self, stopped: bool) {
-        while self.view().is_stopped() != stopped {
+        for _look in 0..12_000 {
+            if self.view().is_stopped() == stopped {
+                return;
+            }
             std::thread::sleep(Duration::from_millis(5));
         }
+        panic!("waited in vain for stopped = {stopped}");
     }
 }
 
@@ -61,6 +66,52 @@ fn a_guardian_continues_what_its_agent_left() {
     kept.becomes_stopped(false);
     assert!(released.view().is_stopped(), "it was stopped by another");
     send(released.id(), Signal::CONT).unwrap();
+}
+
+/// Lets this process open files, or no more.
+fn may_open_files(may: bool) {
+    let limit = getrlimit(Resource::Nofile);
+    let current = if may { limit.maximum } else { Some(0) };
+    setrlimit(Resource::Nofile, Rlimit { current, ..limit }).unwrap();
+}
+
+/// In a process of its own, because for a while it can open no file, and then cannot signal anything.
+#[test]
+#[ignore = "the next test starts it"]
+fn continuing_without_open_files() {
+    let (sleeper, spool) = (Sleeper::start(), tempfile::tempdir().unwrap());
+    let meter = Meter::prepare(&Kernel::at(spool.path()), "01", None);
+    let mut sampler = Sampler::new(meter, None, Instant::now(), Duration::from_secs(1));
+    let mut rescuer = Rescuer::new(None, spool.path());
+    rescuer.stopped.push(sleeper.id());
+    for is_guardian in [false, true] {
+        send(sleeper.id(), Signal::STOP).unwrap();
+        sleeper.becomes_stopped(true);
+        let mut paused = vec![sleeper.id()];
+        may_open_files(false);
+        if is_guardian {
+            let opener = std::thread::spawn(|| {
+                std::thread::sleep(Duration::from_millis(300));
+                may_open_files(true);
+            });
+            guardian::continue_all(&mut paused);
+            opener.join().unwrap();
+        } else {
+            rescuer.continue_all();
+            may_open_files(true);
+            assert!(sleeper.view().is_stopped());
+            rescuer.pause(&mut sampler, PauseActs::default());
+        }
+        sleeper.becomes_stopped(false);
+    }
+}
+
+#[test]
+fn what_cannot_be_continued_is_tried_again() {
+    let mut program = Command::new(std::env::current_exe().unwrap());
+    let ran = program.args(["--exact", "rescue::tests::continuing_without_open_files", "--ignored"]).output();
+    let ran = ran.unwrap();
+    assert!(ran.status.success() && String::from_utf8_lossy(&ran.stdout).contains("1 passed"), "{ran:?}");
 }
 
 #[test]

@@ -23,13 +23,30 @@ pub(crate) fn process(pid: i32, parent: i32, name: &str, mib: u64) -> ProcessVie
     }
 }
 
-fn write(fake: &FakeKernel, pid: i32, name: &str, mib: u64, line: &str) {
-    let zeros = "0 ".repeat(30);
-    let stat =
-        format!("{pid} ({name}) R 1 1 1 0 -1 0 0 0 0 0 5 3 0 0 20 0 1 0 {pid} 0 {} {zeros}\n", mib << 8);
-    fake.write(&format!("/proc/{pid}/stat"), &stat);
-    fake.write(&format!("/proc/{pid}/statm"), &format!("99999 {} 256 1 0 1 0\n", (mib << 8) + 256));
-    fake.write(&format!("/proc/{pid}/cmdline"), &line.replace(' ', "\0"));
+/// Writes the files of a process of this user, with its command line.
+pub(crate) fn write(fake: &FakeKernel, process: &ProcessView, line: &str) {
+    let ProcessView { id, parent, group, name, resident, .. } = process;
+    let (dir, pages, zeros) = (format!("/proc/{}", id.pid), resident >> 12, "0 ".repeat(30));
+    let (pid, started, user) = (id.pid, id.started, rustix::process::geteuid());
+    let stat = format!(
+        "{pid} ({name}) R {parent} {group} 1 0 -1 0 0 0 0 0 5 3 0 0 20 0 1 0 {started} 0 {pages} {zeros}\n"
+    );
+    fake.write(&format!("{dir}/stat"), &stat);
+    fake.write(&format!("{dir}/statm"), &format!("99999 {} 256 1 0 1 0\n", pages + 256));
+    fake.write(&format!("{dir}/cmdline"), &line.replace(' ', "\0"));
+    let status = format!(
+        "Name:\t{name}\nTracerPid:\t0\nUid:\t{user}\t{user}\t{user}\t{user}\nRssAnon:\t{} kB\nRssShmem:\t0 kB\n",
+        resident >> 10
+    );
+    fake.write(&format!("{dir}/status"), &status);
+    link(fake, id.pid, &format!("/usr/bin/{name}"));
+}
+
+/// Sets the program that a process runs.
+fn link(fake: &FakeKernel, pid: i32, exe: &str) {
+    let link = fake.kernel().path(format!("/proc/{pid}/exe"));
+    let _earlier = std::fs::remove_file(&link);
+    std::os::unix::fs::symlink(exe, link).unwrap();
 }
 
 fn look(fake: &FakeKernel, pids: &[i32]) -> ProcessTable {
@@ -40,13 +57,13 @@ fn look(fake: &FakeKernel, pids: &[i32]) -> ProcessTable {
 fn the_largest_process_is_named_with_its_file() {
     let fake = FakeKernel::new();
     let mut largest = LargestSoFar::default();
-    write(&fake, 7, "cc1plus", 300, "/usr/lib/cc1plus -quiet -I inc -include all.cc src/big.cc -o /tmp/x.s");
-    write(&fake, 8, "make", 30, "make -j8 TOKEN=secret.c");
+    write(&fake, &process(7, 1, "cc1plus", 300), "/usr/lib/cc1plus -quiet -I inc -include all.cc src/big.cc -o /tmp/x.s");
+    write(&fake, &process(8, 1, "make", 30), "make -j8 TOKEN=secret.c");
     largest.add(Duration::from_secs(1), &look(&fake, &[7, 8, 9]), false);
     // it grows where its command line may no longer be read
-    write(&fake, 7, "cc1plus", 3000, "");
+    write(&fake, &process(7, 1, "cc1plus", 3000), "");
     largest.add(Duration::from_secs(5), &look(&fake, &[7, 8]), true);
-    write(&fake, 7, "cc1plus", 200, "");
+    write(&fake, &process(7, 1, "cc1plus", 200), "");
     largest.add(Duration::from_secs(6), &look(&fake, &[7]), false);
     let (found, compilers) = largest.finish();
     let found = found.unwrap();
@@ -64,7 +81,7 @@ fn hidden_processes_are_no_processes() {
 #[test]
 fn odd_names_are_read_and_cleaned() {
     let fake = FakeKernel::new();
-    write(&fake, 7, "a) b\n(c", 20, "x a.c");
+    write(&fake, &process(7, 1, "a) b\n(c", 20), "x a.c");
     let mut largest = LargestSoFar::default();
     largest.add(Duration::ZERO, &look(&fake, &[7]), false);
     assert_eq!(largest.finish().0.unwrap().program, "a) b(c");
@@ -102,12 +119,10 @@ fn only_own_untraced_compilers_may_be_stopped() {
     let fake = FakeKernel::new();
     let user = rustix::process::geteuid().as_raw();
     let may = |exe: &str, user: u32, tracer: u32, started: u64| {
-        write(&fake, 7, "g++", 9, "g++");
+        write(&fake, &process(7, 1, "g++", 9), "g++");
         let status = format!("Name:\tg++\nTracerPid:\t{tracer}\nUid:\t{user}\t{user}\t{user}\t{user}\n");
         fake.write("/proc/7/status", &status);
-        let link = fake.kernel().path("/proc/7/exe");
-        let _earlier = std::fs::remove_file(&link);
-        std::os::unix::fs::symlink(exe, link).unwrap();
+        link(&fake, 7, exe);
         may_be_stopped(&fake.kernel().path("/proc"), ProcessId { started, pid: 7 }, &["tool".to_owned()])
     };
     for exe in
@@ -128,19 +143,19 @@ fn only_own_untraced_compilers_may_be_stopped() {
 #[test]
 fn watchers_in_other_programs_are_recognized() {
     let fake = FakeKernel::new();
-    write(&fake, 2, "java", 9, "bazel(project) -Xmx1g");
+    write(&fake, &process(2, 1, "java", 9), "bazel(project) -Xmx1g");
     let list = vec![process(2, 1, "java", 9), process(3, 2, "process-wrapper", 1), process(4, 3, "cc1", 9)];
     let table = |list| ProcessTable::of(fake.kernel().path("/proc"), list, false);
     let id = process(4, 3, "cc1", 9).id;
     assert!(has_watcher_above(&table(list.clone()), id));
-    write(&fake, 2, "java", 9, "java -jar gradle.jar");
+    write(&fake, &process(2, 1, "java", 9), "java -jar gradle.jar");
     assert!(!has_watcher_above(&table(list), id));
     for (line, watches) in [
         ("python3 build/bin/llvm-lit -v test", true),
         ("python3 -m pytest", true),
         ("python3 setup.py build", false),
     ] {
-        write(&fake, 2, "python3.11", 9, line);
+        write(&fake, &process(2, 1, "python3.11", 9), line);
         let list = vec![process(2, 1, "python3.11", 9), process(4, 2, "cc1", 9)];
         assert_eq!(has_watcher_above(&table(list), id), watches, "{line}");
     }

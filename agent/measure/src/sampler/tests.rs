@@ -1,6 +1,7 @@
 //! A build on a kernel of text files, in paused time.
 
 mod real;
+mod rescue;
 
 use plimsoll_proto::v1::OomOrigin;
 
