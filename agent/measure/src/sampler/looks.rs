@@ -6,7 +6,7 @@ use std::{
 };
 
 use plimsoll_proto::{
-    figures,
+    figures, limits,
     v1::{ActsNow, LargestProcess, Rescue},
 };
 use tokio::time::Instant;
@@ -223,6 +223,13 @@ impl ProcessLooks {
         self.report.ended_ms.get_or_insert_with(|| milliseconds(now));
     }
 
+    /// Keeps the problem for which the limit is raised no more.
+    pub(super) fn note_raising_ended(&mut self, problem: &str) {
+        let mut reason = format!("raising the memory limit: {problem}");
+        reason.truncate(reason.floor_char_boundary(limits::GAVE_UP_BYTES));
+        self.report.gave_up = reason;
+    }
+
     /// What to do with the build's processes since the last call.
     pub(super) fn take_acts(&mut self) -> RescueActs {
         std::mem::take(&mut self.acts)
@@ -273,6 +280,7 @@ impl ProcessLooks {
         raised_byte_seconds: u64,
     ) -> (Option<LargestProcess>, Option<u32>, Option<Rescue>) {
         let totals = self.pause.totals();
+        let pausing = totals.gave_up.filter(|_reason| totals.pauses > 0);
         let report = Rescue { raises, raised_byte_seconds, ..self.report };
         let report = if self.settings.pause {
             Rescue {
@@ -280,7 +288,7 @@ impl ProcessLooks {
                 paused_ms: milliseconds(totals.paused),
                 paused_process_ms: milliseconds(totals.paused_processes),
                 together_peak_bytes: totals.together_peak,
-                gave_up: totals.gave_up.filter(|_| totals.pauses > 0).unwrap_or_default().to_owned(),
+                gave_up: pausing.map_or(report.gave_up, str::to_owned),
                 ..report
             }
         } else {

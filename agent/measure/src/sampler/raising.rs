@@ -89,15 +89,18 @@ impl LimitRaising {
         self.notice.take()
     }
 
-    /// Raises the limit if the meter's last reading, at `now`, says so.
-    fn act(&mut self, now: Duration, meter: &mut Meter) {
-        let Some(need) = meter.take_charged_need().filter(|_need| !self.has_ended) else { return };
+    /// Raises the limit if the meter's last reading, at `now`, says so. Returns a problem that ends all raising.
+    fn act(&mut self, now: Duration, meter: &mut Meter) -> Option<String> {
+        let need = meter.take_charged_need().filter(|_need| !self.has_ended)?;
         match self.raise(now, need, meter) {
-            Ok(None) => {}
-            Ok(line) => self.notice = line,
+            Ok(line) => {
+                self.notice = line.or_else(|| self.notice.take());
+                None
+            }
             Err(problem) => {
                 self.has_ended = true;
                 self.notice = Some(format!("the build's memory limit is raised no more: {problem}"));
+                Some(problem)
             }
         }
     }
@@ -143,8 +146,8 @@ impl Sampler {
     /// Raises the limit if the reading at `now` says so. Returns the smallest limit at which the kernel kills, or the one up to which this
     /// limit may still be raised; bytes.
     pub(super) fn raise_limit(&mut self, now: Duration) -> Option<u64> {
-        if let Some(raising) = &mut self.raising {
-            raising.act(now, &mut self.meter);
+        if let Some(problem) = self.raising.as_mut().and_then(|raising| raising.act(now, &mut self.meter)) {
+            self.looks.note_raising_ended(&problem);
         }
         let reachable = self.raising.as_ref().and_then(LimitRaising::reachable);
         reachable.or_else(|| self.meter.limits().killing)

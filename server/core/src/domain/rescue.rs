@@ -32,7 +32,8 @@ pub struct Rescue {
     pub paused_process_time: Millis,
     /// Highest need of the running processes, with what the paused ones had reached before. 0 if it is not known.
     pub together_peak: Bytes,
-    /// Why rescue stopped acting before the build ended: at most 256 bytes without control characters; empty if it did not.
+    /// Why rescue stopped pausing processes, or else raising the limit, before the build ended: at most 256 bytes without control
+    /// characters; empty if it did not.
     pub gave_up: String,
     /// Number of times that the memory limit of the build's own group was raised.
     pub raises: u32,
