@@ -167,6 +167,21 @@ async fn a_paused_build_ends_when_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn pausing_goes_on_after_ctrl_z() {
+    let place = Place::new();
+    let Some((mut agent, pids)) = place.with_one_paused().await else { return };
+    // CPU time outside the kernel, clock ticks
+    let worked = || pids.map(|pid| stat(pid, 11).parse::<u64>().unwrap());
+    let before = worked();
+    send(agent.id().cast_signed(), Signal::SIGTSTP);
+    let have_both = |now: &[u64; 2]| now.iter().zip(before).all(|(now, before)| *now > before);
+    eventually("both go on", async || worked(), have_both).await;
+    send(agent.id().cast_signed(), Signal::SIGCONT);
+    eventually("one is paused again", async || is_one_paused(pids), |is_paused| *is_paused).await;
+    kill(&mut agent, pids);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_second_agent_on_a_build_only_watches() {
     let place = Place::new();
     let Some((mut agent, pids)) = place.with_one_paused().await else { return };

@@ -203,9 +203,10 @@ impl<'a> Attempt<'a> {
         self.rescue.continue_all();
     }
 
-    /// Lets everything go on that rescue has paused, because the build is about to end or to be stopped.
-    pub(crate) fn release(&mut self, why: &'static str) {
-        self.rescue.release(&mut self.sampler, why);
+    /// Lets everything go on that rescue has paused, because the build is about to end or to be stopped. With a reason, nothing is paused
+    /// any more.
+    pub(crate) fn release(&mut self, for_good: Option<&'static str>) {
+        self.rescue.release(&mut self.sampler, for_good);
     }
 
     /// Closes the attempt: takes the last sample, delivers all samples, writes the reports. `interruption`

@@ -155,15 +155,14 @@ impl Rescuer {
         };
         if let Err(error) = &noted {
             tracing::debug!(%error, "rescue cannot keep a list of what is paused");
-            self.release(sampler, "the list of paused processes cannot be kept");
+            self.release(sampler, Some("the list of paused processes cannot be kept"));
         }
         noted.is_ok()
     }
 
-    /// Lets everything go on, and pauses nothing any more; `why`: in words for the attempt.
-    pub(crate) fn release(&mut self, sampler: &mut Sampler, why: &'static str) {
-        let more = sampler.give_up_rescue(why);
-        self.stopped.extend(more);
+    /// Lets everything go on. With a reason, in words for the attempt, nothing is paused any more.
+    pub(crate) fn release(&mut self, sampler: &mut Sampler, for_good: Option<&'static str>) {
+        sampler.release_paused(for_good);
         self.continue_all();
     }
 
@@ -179,7 +178,7 @@ impl Rescuer {
 
     /// Signals all processes of the build. Returns whether one of them got the signal.
     fn signal_build(&mut self, sampler: &mut Sampler, top: ProcessId, signal: Signal) -> bool {
-        self.release(sampler, "the build hung at its memory limit");
+        self.release(sampler, Some("the build hung at its memory limit"));
         self.kill_at = Some(Instant::now() + if signal == Signal::KILL { KILL_INTERVAL } else { TERM_TIME });
         let own = std::process::id().cast_signed();
         let mut count = 0;

@@ -205,7 +205,8 @@ impl RunningBuild<'_> {
             return;
         }
         if !WITHOUT_EFFECT.contains(&signal) && ![Signal::USR1, Signal::USR2].contains(&signal) {
-            self.attempt.release("the job got a signal");
+            // a job that is only stopped may go on, and then be paused again
+            self.attempt.release((!arrived.stops()).then_some("the job got a signal"));
         }
         if !self.signals.is_ignored_by(self.child.pid(), signal) {
             self.requests.note(signal, Instant::now());

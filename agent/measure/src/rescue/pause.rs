@@ -140,6 +140,12 @@ impl PauseRule {
         self.go_on()
     }
 
+    /// Lets everything go on, and pauses nothing in the next moments.
+    pub fn let_go(&mut self, now: Duration) -> PauseActs {
+        self.not_before = now + PROGRESS_PERIOD;
+        self.go_on()
+    }
+
     /// Forgets the unit of a process that could not be stopped, and returns all processes of the unit.
     pub fn not_stopped(&mut self, member: ProcessId) -> Vec<ProcessId> {
         let unit = self.paused.iter().find(|(_, paused)| paused.members.contains(&member)).map(|(id, _)| *id);
@@ -259,11 +265,10 @@ impl PauseRule {
 
     fn go_on_for_progress(&mut self, now: Duration) -> PauseActs {
         self.idle_periods += 1;
-        self.not_before = now + PROGRESS_PERIOD;
         if self.idle_periods >= MAX_IDLE {
             return self.give_up("the running processes waited for the paused ones");
         }
-        self.go_on()
+        self.let_go(now)
     }
 
     fn go_on(&mut self) -> PauseActs {

@@ -247,10 +247,13 @@ impl ProcessLooks {
         (self.settings.pause, self.settings.watch) = (false, true);
     }
 
-    /// Lets everything go on, and pauses nothing any more; `why`: in words for a log. Returns what to continue.
-    pub(super) fn give_up(&mut self, why: &'static str) -> Vec<ProcessId> {
+    /// Forgets what is paused, because everything goes on. With a reason, in words for a log, nothing is paused any more.
+    pub(super) fn release(&mut self, now: Duration, for_good: Option<&'static str>) {
         self.acts.pause = PauseActs::default();
-        self.pause.give_up(why).go
+        let _released = match for_good {
+            Some(why) => self.pause.give_up(why),
+            None => self.pause.let_go(now),
+        };
     }
 
     /// What pausing has done so far.

@@ -223,9 +223,9 @@ impl Sampler {
         self.looks.watch_only();
     }
 
-    /// Lets everything go on that rescue has paused, and pauses nothing any more; `why`: in words for a log. Returns what to continue.
-    pub fn give_up_rescue(&mut self, why: &'static str) -> Vec<ProcessId> {
-        self.looks.give_up(why)
+    /// Forgets what rescue has paused, because its caller continues everything. With a reason, in words for a log, nothing is paused any more.
+    pub fn release_paused(&mut self, for_good: Option<&'static str>) {
+        self.looks.release(self.start.elapsed(), for_good);
     }
 
     fn look_for_services(&mut self, now: Duration) {

@@ -73,6 +73,16 @@ fn a_paused_process_that_changes_goes_on() {
 }
 
 #[test]
+fn let_go_processes_run_for_a_moment() {
+    let mut rule = PauseRule::new(MOST);
+    let two = [unit(1, 200), unit(2, 200)];
+    assert_eq!(decided(&mut rule, &moment(0, 400, 600), &two).0, [2]);
+    assert_eq!(pids(&rule.let_go(Duration::from_millis(100)).go), [2]);
+    assert_eq!(decided(&mut rule, &moment(2, 400, 600), &two), (vec![], vec![]));
+    assert_eq!(decided(&mut rule, &moment(30, 400, 600), &two).0, [2]);
+}
+
+#[test]
 fn one_compiler_alone_is_never_paused() {
     let mut rule = PauseRule::new(MOST);
     assert_eq!(decided(&mut rule, &moment(0, 799, 800), &[unit(1, 790)]), (vec![], vec![]));
