@@ -59,11 +59,8 @@ impl Place {
         let pids = self.file("pids");
         let worker = |number| format!("{LOAD} keep 30 busy 60000 & echo $! > {}.{number}", pids.display());
         let script = format!("{}\n{}\nwait", worker(1), worker(2));
-        let mut agent = self.start(
-            &format!("run --limit-memory 100MiB {PAUSES}"),
-            &["--", "sh", "-c", &script],
-            "log",
-        );
+        let mut agent =
+            self.start(&format!("run --limit-memory 100MiB {PAUSES}"), &["--", "sh", "-c", &script], "log");
         let pid = |number: i32| {
             fs::read_to_string(format!("{}.{number}", pids.display())).ok()?.trim().parse().ok()
         };

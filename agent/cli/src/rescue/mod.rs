@@ -206,10 +206,8 @@ impl Drop for Rescuer {
 impl PauseMeans {
     fn prepare(sampler: &Sampler, spool: &Path) -> Result<Self, String> {
         let group = sampler.build_group();
-        let (dir, is_own) = group.ok_or("no cgroup measures the build alone")?;
-        if !is_own && !sampler.sees_processes() {
-            return Err("the processes of the build are not visible here".to_owned());
-        }
+        let (dir, is_own) =
+            group.ok_or("no cgroup measures the build alone, or its processes are not visible here")?;
         if let Some(name) = watcher_of_this_process() {
             return Err(format!("{name} started the agent, and would not wait for a paused build"));
         }

@@ -29,7 +29,11 @@ impl Sleeper {
     }
 
     fn view(&self) -> plimsoll_measure::processes::ProcessView {
-        ProcessTable::read("/proc".into(), &[self.0.id().cast_signed()]).list[0].clone()
+        ProcessTable::read("/proc".into(), &[self.0.id().cast_signed()])
+            .processes
+            .into_values()
+            .next()
+            .unwrap()
     }
 
     /// Waits until it is stopped, or runs.

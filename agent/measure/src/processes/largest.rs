@@ -25,13 +25,14 @@ impl LargestSoFar {
     /// Looks at the processes at `now`. `is_tight`: the build is near its memory limit, so command lines are not read, because that may
     /// wait for the memory of the process.
     pub(crate) fn add(&mut self, now: Duration, table: &ProcessTable, is_tight: bool) {
-        if table.list.is_empty() {
+        if table.processes.is_empty() {
             return;
         }
         self.compilers = self.compilers.max(Some(table.compilers()));
         let so_far = self.largest.as_ref().map_or(MIN_BYTES, |largest| largest.memory_bytes);
         // anonymous memory is at most what is resident, so most processes need no second look
-        let larger = table.list.iter().filter(|process| !process.has_children && process.resident > so_far);
+        let processes = table.processes.values();
+        let larger = processes.filter(|process| !process.has_children && process.resident > so_far);
         let sized = larger.filter_map(|process| Some((anonymous(&table.proc, process.id.pid)?, process)));
         let Some((bytes, process)) = sized.max_by_key(|(bytes, process)| (*bytes, process.id)) else {
             return;

@@ -11,7 +11,7 @@ pub(crate) mod stoppable;
 pub use stoppable::watcher_of_this_process;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     io,
     path::{Path, PathBuf},
 };
@@ -39,7 +39,7 @@ pub struct ProcessId {
 impl ProcessId {
     /// The process that has this id now, of those that the running kernel shows; `None` if it has ended or cannot be read.
     pub fn of_running(pid: i32) -> Option<Self> {
-        ProcessTable::read("/proc".into(), &[pid]).list.first().map(|process| process.id)
+        ProcessTable::read("/proc".into(), &[pid]).processes.get(&pid).map(|process| process.id)
     }
 
     /// Whether the running kernel shows this process, which may have ended and wait for its parent.
@@ -100,8 +100,8 @@ impl ProcessView {
 pub struct ProcessTable {
     /// The folder that shows them.
     pub proc: PathBuf,
-    /// All running processes, in no order.
-    pub list: Vec<ProcessView>,
+    /// All running processes, by their ids.
+    pub processes: BTreeMap<i32, ProcessView>,
     /// Whether the build has more than [`MAX_PROCESSES`].
     pub is_partial: bool,
 }
@@ -115,38 +115,48 @@ impl ProcessTable {
             Stat::from_read(kernel::read_start(&proc.join(pid.to_string()).join("stat"), &mut buffer).ok()?)
                 .ok()
         });
-        let list = stats.map(|stat| view(stat, page)).filter(|process| !process.has_ended()).collect();
-        Self::of(proc, list, pids.len() > MAX_PROCESSES)
+        let views = stats.map(|stat| view(stat, page));
+        let running: Vec<_> = views.filter(|process| !process.has_ended()).collect();
+        Self::of(proc, running, pids.len() > MAX_PROCESSES)
     }
 
     /// A table of these processes; finds out which have children.
-    pub fn of(proc: PathBuf, mut list: Vec<ProcessView>, is_partial: bool) -> Self {
-        let parents: HashSet<i32> = list.iter().map(|process| process.parent).collect();
-        for process in &mut list {
+    pub fn of(proc: PathBuf, list: impl IntoIterator<Item = ProcessView>, is_partial: bool) -> Self {
+        let mut processes: BTreeMap<i32, _> =
+            list.into_iter().map(|process| (process.id.pid, process)).collect();
+        let parents: HashSet<i32> = processes.values().map(|process| process.parent).collect();
+        for process in processes.values_mut() {
             process.has_children = parents.contains(&process.id.pid);
         }
-        Self { proc, list, is_partial }
+        Self { proc, processes, is_partial }
     }
 
-    /// The processes by their id.
-    pub fn by_pid(&self) -> HashMap<i32, &ProcessView> {
-        self.list.iter().map(|process| (process.id.pid, process)).collect()
+    /// The processes above one, from its parent on.
+    pub(crate) fn above(&self, pid: i32) -> impl Iterator<Item = &ProcessView> {
+        let parent = |process: &&ProcessView| self.processes.get(&process.parent);
+        std::iter::successors(self.processes.get(&pid), parent).skip(1).take(MAX_PARENTS)
+    }
+
+    /// The compilers and linkers, and programs that `is_more` names, without a process below them. Each comes with the driver that started
+    /// it, or with itself if it has none.
+    pub(crate) fn leaf_compilers(
+        &self,
+        is_more: impl Fn(&str) -> bool,
+    ) -> impl Iterator<Item = (&ProcessView, &ProcessView)> {
+        let is_compiler = move |name: &str| programs::is_compiler(name) || is_more(name);
+        let leaves = self.processes.values().filter(|process| !process.has_children);
+        leaves.filter(move |leaf| is_compiler(&leaf.name)).map(|leaf| {
+            let parent = self.processes.get(&leaf.parent);
+            (leaf, parent.filter(|parent| programs::is_driver(&parent.name)).unwrap_or(leaf))
+        })
     }
 
     /// Number of compilers and linkers without a process below them; those of one driver count once.
     pub fn compilers(&self) -> u32 {
-        let by_pid = self.by_pid();
-        let leaves =
-            self.list.iter().filter(|process| !process.has_children && programs::is_compiler(process));
-        let units: HashSet<i32> = leaves.map(|leaf| unit_of(leaf, &by_pid)).collect();
-        u32::try_from(units.len()).unwrap_or(u32::MAX)
+        let drivers: BTreeSet<ProcessId> =
+            self.leaf_compilers(|_| false).map(|(_, driver)| driver.id).collect();
+        u32::try_from(drivers.len()).unwrap_or(u32::MAX)
     }
-}
-
-/// The id of the driver that started a compiler, with all that belongs to it; its own id if it has none.
-pub(crate) fn unit_of(leaf: &ProcessView, by_pid: &HashMap<i32, &ProcessView>) -> i32 {
-    let parent = by_pid.get(&leaf.parent).filter(|parent| programs::is_driver(&parent.name));
-    parent.map_or(leaf.id.pid, |driver| driver.id.pid)
 }
 
 /// Anonymous memory of a process, bytes; `None` if it has ended.

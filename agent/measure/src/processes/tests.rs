@@ -57,7 +57,11 @@ fn look(fake: &FakeKernel, pids: &[i32]) -> ProcessTable {
 fn the_largest_process_is_named_with_its_file() {
     let fake = FakeKernel::new();
     let mut largest = LargestSoFar::default();
-    write(&fake, &process(7, 1, "cc1plus", 300), "/usr/lib/cc1plus -quiet -I inc -include all.cc src/big.cc -o /tmp/x.s");
+    write(
+        &fake,
+        &process(7, 1, "cc1plus", 300),
+        "/usr/lib/cc1plus -quiet -I inc -include all.cc src/big.cc -o /tmp/x.s",
+    );
     write(&fake, &process(8, 1, "make", 30), "make -j8 TOKEN=secret.c");
     largest.add(Duration::from_secs(1), &look(&fake, &[7, 8, 9]), false);
     // it grows where its command line may no longer be read
@@ -117,13 +121,14 @@ fn compilers_of_one_driver_count_once() {
 #[test]
 fn only_own_untraced_compilers_may_be_stopped() {
     let fake = FakeKernel::new();
+    let table = ProcessTable::of(fake.kernel().path("/proc"), [], false);
     let user = rustix::process::geteuid().as_raw();
     let may = |exe: &str, user: u32, tracer: u32, started: u64| {
         write(&fake, &process(7, 1, "g++", 9), "g++");
         let status = format!("Name:\tg++\nTracerPid:\t{tracer}\nUid:\t{user}\t{user}\t{user}\t{user}\n");
         fake.write("/proc/7/status", &status);
         link(&fake, 7, exe);
-        may_be_stopped(&fake.kernel().path("/proc"), ProcessId { started, pid: 7 }, &["tool".to_owned()])
+        may_be_stopped(&table, ProcessId { started, pid: 7 }, &["tool".to_owned()])
     };
     for exe in
         ["/usr/lib/cc1plus", "/usr/bin/x86_64-linux-gnu-ld.bfd", "/usr/bin/clang-17 (deleted)", "/opt/tool"]
@@ -137,7 +142,7 @@ fn only_own_untraced_compilers_may_be_stopped() {
     assert!(!may("/usr/lib/cc1plus", user, 1, 7), "traced");
     assert!(!may("/usr/lib/cc1plus", user, 0, 8), "another process by now");
     fake.remove("/proc/7/status");
-    assert!(!may_be_stopped(&fake.kernel().path("/proc"), ProcessId { started: 7, pid: 7 }, &[]), "hidden");
+    assert!(!may_be_stopped(&table, ProcessId { started: 7, pid: 7 }, &[]), "hidden");
 }
 
 #[test]
@@ -146,10 +151,9 @@ fn watchers_in_other_programs_are_recognized() {
     write(&fake, &process(2, 1, "java", 9), "bazel(project) -Xmx1g");
     let list = vec![process(2, 1, "java", 9), process(3, 2, "process-wrapper", 1), process(4, 3, "cc1", 9)];
     let table = |list| ProcessTable::of(fake.kernel().path("/proc"), list, false);
-    let id = process(4, 3, "cc1", 9).id;
-    assert!(has_watcher_above(&table(list.clone()), id));
+    assert!(has_watcher_above(&table(list.clone()), 4));
     write(&fake, &process(2, 1, "java", 9), "java -jar gradle.jar");
-    assert!(!has_watcher_above(&table(list), id));
+    assert!(!has_watcher_above(&table(list), 4));
     for (line, watches) in [
         ("python3 build/bin/llvm-lit -v test", true),
         ("python3 -m pytest", true),
@@ -157,6 +161,6 @@ fn watchers_in_other_programs_are_recognized() {
     ] {
         write(&fake, &process(2, 1, "python3.11", 9), line);
         let list = vec![process(2, 1, "python3.11", 9), process(4, 2, "cc1", 9)];
-        assert_eq!(has_watcher_above(&table(list), id), watches, "{line}");
+        assert_eq!(has_watcher_above(&table(list), 4), watches, "{line}");
     }
 }

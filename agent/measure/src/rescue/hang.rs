@@ -27,13 +27,13 @@ struct Beginning {
 impl Hang {
     /// Adds the processes at `now`, when the build looks starved; returns whether it hangs. A build that no longer looks starved begins anew.
     pub(crate) fn add(&mut self, now: Duration, table: &ProcessTable) -> bool {
-        if table.is_partial || table.list.is_empty() {
+        if table.is_partial || table.processes.is_empty() {
             self.since = None;
             return false;
         }
-        let mut processes: Vec<ProcessId> = table.list.iter().map(|process| process.id).collect();
-        processes.sort_unstable();
-        let user_ticks = table.list.iter().map(|process| process.user_ticks).fold(0, u64::saturating_add);
+        let processes: Vec<ProcessId> = table.processes.values().map(|process| process.id).collect();
+        let user_ticks = table.processes.values().map(|process| process.user_ticks);
+        let user_ticks = user_ticks.fold(0, u64::saturating_add);
         let ticks_per_second = u128::from(procfs::ticks_per_second().max(1));
         let Some(since) = self.since.as_ref().filter(|since| {
             let elapsed_ms = now.saturating_sub(since.at).as_millis();
@@ -52,13 +52,11 @@ impl Hang {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::processes::tests::process;
+    use crate::processes::{ProcessView, tests::process};
 
     fn table(user_ticks: u64, pids: &[i32]) -> ProcessTable {
-        let of = |pid: &i32| process(*pid, 1, "cc1plus", 100);
-        let mut list: Vec<_> = pids.iter().map(of).collect();
-        list.iter_mut().take(1).for_each(|first| first.user_ticks = user_ticks);
-        ProcessTable::of("/proc".into(), list, false)
+        let of = |pid: &i32| ProcessView { user_ticks, ..process(*pid, 1, "cc1plus", 100) };
+        ProcessTable::of("/proc".into(), pids.iter().map(of), false)
     }
 
     /// The second in which a build is found to hang, if it is found within two minutes.

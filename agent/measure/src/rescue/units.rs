@@ -1,9 +1,9 @@
 //! Which processes of a build may be paused. Only compilers and linkers that have no process below them: nothing waits for such a process
 //! but its driver, and a driver takes no notice of a pause.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use crate::processes::{MAX_PARENTS, ProcessId, ProcessTable, ProcessView, programs, unit_of};
+use crate::processes::{ProcessId, ProcessTable, ProcessView, programs};
 
 /// Shells, which can do job control.
 const SHELLS: [&str; 9] = ["sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "busybox"];
@@ -30,39 +30,27 @@ pub fn pausable_units(
     is_more: impl Fn(&str) -> bool,
     bytes: impl Fn(&ProcessView) -> u64,
 ) -> Vec<Unit> {
-    let by_pid = table.by_pid();
-    let mut units: BTreeMap<i32, (Unit, bool)> = BTreeMap::new();
-    let leaves = table.list.iter().filter(|process| !process.has_children);
-    for leaf in leaves.filter(|leaf| programs::is_compiler(leaf) || is_more(&leaf.name)) {
-        let top = unit_of(leaf, &by_pid);
-        let id = by_pid.get(&top).map_or(leaf.id, |driver| driver.id);
+    let mut units: BTreeMap<ProcessId, (Unit, bool)> = BTreeMap::new();
+    for (leaf, driver) in table.leaf_compilers(is_more) {
+        let id = driver.id;
         let empty = Unit { id, members: Vec::new(), bytes: 0, cpu_ticks: 0, is_stopped: true };
-        let (unit, may) = units.entry(top).or_insert((empty, true));
+        let (unit, may) = units.entry(id).or_insert((empty, true));
         unit.members.push(leaf.id);
         unit.bytes = unit.bytes.saturating_add(bytes(leaf));
         unit.cpu_ticks = unit.cpu_ticks.saturating_add(leaf.cpu_ticks);
         unit.is_stopped &= leaf.is_stopped();
-        *may &= is_unwatched(leaf, &by_pid);
+        *may &= is_unwatched(leaf, table);
     }
-    let mut units: Vec<Unit> = units.into_values().filter_map(|(unit, may)| may.then_some(unit)).collect();
-    units.sort_by_key(|unit| unit.id);
-    units
+    units.into_values().filter_map(|(unit, may)| may.then_some(unit)).collect()
 }
 
 /// Whether no process above this one takes notice of a pause.
-fn is_unwatched(leaf: &ProcessView, by_pid: &HashMap<i32, &ProcessView>) -> bool {
-    let parent = |process: &&ProcessView| by_pid.get(&process.parent).copied();
-    let parents = std::iter::successors(by_pid.get(&leaf.parent).copied(), parent).take(MAX_PARENTS);
-    let mut below = leaf;
-    for above in parents {
-        // a shell with job control gives each of its jobs a process group
-        let is_job = SHELLS.contains(&&*above.name) && above.group != below.group && below.id == leaf.id;
-        if is_job || programs::is_watcher(&above.name) {
-            return false;
-        }
-        below = above;
-    }
-    true
+fn is_unwatched(leaf: &ProcessView, table: &ProcessTable) -> bool {
+    // a shell with job control gives each of its jobs a process group
+    let is_shell = |parent: &ProcessView| SHELLS.contains(&&*parent.name);
+    let is_job =
+        table.above(leaf.id.pid).next().is_some_and(|parent| is_shell(parent) && parent.group != leaf.group);
+    !is_job && !table.above(leaf.id.pid).any(|above| programs::is_watcher(&above.name))
 }
 
 #[cfg(test)]

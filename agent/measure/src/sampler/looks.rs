@@ -15,9 +15,7 @@ use crate::{
     clock::thread_cpu_time,
     meter::Meter,
     processes::{
-        ProcessId, ProcessTable, ProcessView, anonymous,
-        largest::LargestSoFar,
-        stoppable::{has_watcher_above, may_be_stopped},
+        ProcessId, ProcessTable, ProcessView, anonymous, largest::LargestSoFar, stoppable::may_be_stopped,
     },
     rescue::{
         RescueSettings, Unit,
@@ -100,7 +98,12 @@ impl ProcessLooks {
     /// Looks at the processes if it is time to. `is_starved`: set if all counters were just read.
     pub(super) fn look(&mut self, meter: &Meter, near: Near, is_starved: Option<bool>) {
         let grown = self.need.replace(near.need).map_or(0, |before| near.need.saturating_sub(before));
-        let is_near = self.decides_pauses(meter) && self.pause.needs_look(near.need, grown, near.limit);
+        let decides = meter.group_seen().is_some() && self.decides_pauses();
+        if !decides && self.pause.paused().next().is_some() {
+            let acts = self.pause.give_up("others began to use the build's cgroup");
+            self.note_acts(near.now, acts);
+        }
+        let is_near = decides && self.pause.needs_look(near.need, grown, near.limit);
         if is_starved == Some(false) {
             self.hang = Hang::default();
         }
@@ -114,11 +117,8 @@ impl ProcessLooks {
         let is_tight =
             near.limit.is_some_and(|limit| u128::from(near.need) * 100 >= u128::from(limit) * TIGHT_PERCENT);
         self.largest.add(near.now, &table, is_tight);
-        if self.decides_pauses(meter) {
+        if decides {
             self.decide(near, grown, &table);
-        } else if self.pause.paused().next().is_some() {
-            let acts = self.pause.give_up("others began to use the build's cgroup");
-            self.note_acts(near.now, acts);
         }
         if is_starved == Some(true) && self.hang.add(near.now, &table) {
             self.name_hang();
@@ -134,9 +134,8 @@ impl ProcessLooks {
     }
 
     /// Whether compilers are paused, or would be. After the one report of a watching agent, only an agent that pauses goes on.
-    fn decides_pauses(&self, meter: &Meter) -> bool {
-        meter.group_seen().is_some()
-            && (self.settings.pause || self.settings.watches() && self.report.would_pause_ms.is_none())
+    fn decides_pauses(&self) -> bool {
+        self.settings.pause || self.settings.watches() && self.report.would_pause_ms.is_none()
     }
 
     fn decide(&mut self, near: Near, grown: u64, table: &ProcessTable) {
@@ -145,8 +144,7 @@ impl ProcessLooks {
             self.note_acts(near.now, acts);
             return;
         }
-        let alive: HashSet<ProcessId> = table.list.iter().map(|process| process.id).collect();
-        self.excluded.retain(|id| alive.contains(id));
+        self.excluded.retain(|id| table.processes.get(&id.pid).is_some_and(|process| process.id == *id));
         let bytes = |process: &ProcessView| anonymous(&table.proc, process.id.pid).unwrap_or(0);
         let mut units = pausable_units(table, |name| is_one_of(&self.settings.programs, name), bytes);
         units.retain(|unit| !unit.members.iter().any(|id| self.excluded.contains(id)));
@@ -169,10 +167,7 @@ impl ProcessLooks {
 
     /// Whether a unit may be stopped. If not, it goes on, and is never asked for again.
     fn may_stop(&mut self, table: &ProcessTable, unit: &Unit) -> bool {
-        let may_be = |member: &ProcessId| {
-            may_be_stopped(&table.proc, *member, &self.settings.programs)
-                && !has_watcher_above(table, *member)
-        };
+        let may_be = |member: &ProcessId| may_be_stopped(table, *member, &self.settings.programs);
         if unit.members.iter().all(may_be) {
             return true;
         }

@@ -193,9 +193,9 @@ impl Sampler {
         if !has_own_group {
             pids = proctree::below(&proc, top.pid).into_iter().chain([top.pid]).collect();
         }
-        let list: Vec<ProcessId> =
-            ProcessTable::read(proc, &pids).list.iter().map(|process| process.id).collect();
-        if has_own_group || list.contains(&top) { list } else { Vec::new() }
+        let running = ProcessTable::read(proc, &pids).processes;
+        let ids: Vec<ProcessId> = running.values().map(|process| process.id).collect();
+        if has_own_group || ids.contains(&top) { ids } else { Vec::new() }
     }
 
     /// Keeps that rescue has asked the build to end, because it hangs.
@@ -205,12 +205,8 @@ impl Sampler {
 
     /// The cgroup of the build, and whether the agent made it; `None` if no cgroup measures the build alone, or its processes are not visible.
     pub fn build_group(&self) -> Option<(&Path, bool)> {
-        self.meter.group_seen()
-    }
-
-    /// Whether a process of the build can be seen.
-    pub fn sees_processes(&self) -> bool {
-        self.meter.processes().1.iter().any(|pid| *pid > 0)
+        let sees = || self.meter.processes().1.iter().any(|pid| *pid > 0);
+        self.meter.group_seen().filter(|(_dir, is_own)| *is_own || sees())
     }
 
     /// Forgets a process that could not be paused. Returns what was paused with it, to be continued.
