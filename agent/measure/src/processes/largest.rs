@@ -5,7 +5,7 @@ use std::time::Duration;
 use plimsoll_proto::v1::LargestProcess;
 
 use super::{ProcessId, ProcessTable, ProcessView, anonymous, programs};
-use crate::kernel;
+use crate::{clock::milliseconds, kernel};
 
 /// Processes with less are not named: a build's shells and make use that.
 const MIN_BYTES: u64 = 8 << 20;
@@ -43,7 +43,7 @@ impl LargestSoFar {
                 program: process.name.chars().filter(|letter| !letter.is_control()).collect(),
                 file,
                 memory_bytes: bytes,
-                elapsed_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+                elapsed_ms: milliseconds(now),
             });
         }
     }

@@ -9,10 +9,15 @@
 //! Bounds keep a build from ending worse than without a pause: one never waits for ever, the waiting takes a small part of the build's
 //! time, and where the running ones do not work, all go on.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use plimsoll_proto::v1::Rescue;
 
 use super::Unit;
-use crate::processes::ProcessId;
+use crate::{clock::milliseconds, processes::ProcessId};
 
 /// Expected need from which processes are paused, percent of the limit.
 const STOP_PERCENT: u64 = 95;
@@ -59,21 +64,6 @@ pub struct PauseActs {
     pub go: Vec<ProcessId>,
 }
 
-/// What was done over the whole build.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PauseTotals {
-    /// Number of pauses of one unit.
-    pub pauses: u32,
-    /// Time in which at least one process was paused.
-    pub paused: Duration,
-    /// Sum of the times for which each process was paused.
-    pub paused_processes: Duration,
-    /// Highest sum of the sizes that units reached which ran or were paused together, with the rest of the build's need; bytes.
-    pub together_peak: u64,
-    /// Why nothing is paused any more.
-    pub gave_up: Option<&'static str>,
-}
-
 /// A paused unit.
 #[derive(Debug, Clone)]
 struct Paused {
@@ -82,7 +72,7 @@ struct Paused {
 }
 
 /// The state of pausing one build.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct PauseRule {
     /// Longest pause of one process.
     most: Duration,
@@ -96,31 +86,19 @@ pub struct PauseRule {
     idle_periods: u32,
     /// No pause begins before this time.
     not_before: Duration,
-    together: Together,
-    totals: PauseTotals,
+    totals: Rescue,
 }
 
 impl PauseRule {
     /// Pauses one process for at most `most`.
     pub fn new(most: Duration) -> Self {
-        Self {
-            most,
-            paused: BTreeMap::new(),
-            last: None,
-            sizes: Sizes::default(),
-            forecast: None,
-            progress: Progress::default(),
-            idle_periods: 0,
-            not_before: Duration::ZERO,
-            together: Together::default(),
-            totals: PauseTotals::default(),
-        }
+        Self { most, ..Self::default() }
     }
 
     /// Whether a look may lead to an act: something is paused, or even the whole need in one process could reach the limit.
     pub fn needs_look(&self, need: u64, grown: u64, limit: Option<u64>) -> bool {
         !self.paused.is_empty()
-            || self.totals.gave_up.is_none()
+            || self.totals.gave_up.is_empty()
                 && limit.is_some_and(|limit| is_over(need, need.max(grown), limit))
     }
 
@@ -129,14 +107,16 @@ impl PauseRule {
         self.paused.values().flat_map(|paused| paused.members.iter().copied())
     }
 
-    /// What was done so far.
-    pub fn totals(&self) -> &PauseTotals {
+    /// What was done so far: pauses, their times, the sizes together, and why nothing is paused any more.
+    pub fn totals(&self) -> &Rescue {
         &self.totals
     }
 
     /// Lets everything go on, and pauses nothing any more. `why`: in words for a log.
     pub fn give_up(&mut self, why: &'static str) -> PauseActs {
-        self.totals.gave_up.get_or_insert(why);
+        if self.totals.gave_up.is_empty() {
+            why.clone_into(&mut self.totals.gave_up);
+        }
         self.go_on()
     }
 
@@ -154,28 +134,36 @@ impl PauseRule {
         paused.members
     }
 
-    /// Decides what to do. `units`: all that may be paused, oldest first.
-    pub fn decide(&mut self, moment: &Moment, units: &[Unit]) -> PauseActs {
+    /// Decides what to do. `units`: all that may be paused, oldest first; `may_stop` looks closer at one before it is paused.
+    pub fn decide(
+        &mut self,
+        moment: &Moment,
+        units: &[Unit],
+        may_stop: impl FnMut(&Unit) -> bool,
+    ) -> PauseActs {
         let before = self.last.replace(moment.now).unwrap_or(moment.now);
-        self.count_time(moment.now.saturating_sub(before));
+        self.count_time(milliseconds(moment.now).saturating_sub(milliseconds(before)));
         let left = self.take_vanished(units);
-        let mut acts = self.decide_present(moment, units);
+        let mut acts = self.decide_present(moment, units, may_stop);
         acts.go.extend(left);
         acts
     }
 
     /// Takes the processes of paused units that are no units any more: they have ended, or changed what they are, and then must go on.
     fn take_vanished(&mut self, units: &[Unit]) -> Vec<ProcessId> {
-        let is_there = |id: &ProcessId| units.iter().any(|unit| unit.id == *id);
-        let gone: Vec<ProcessId> = self.paused.keys().filter(|id| !is_there(id)).copied().collect();
-        gone.into_iter().filter_map(|id| self.paused.remove(&id)).flat_map(|paused| paused.members).collect()
+        let is_gone = |id: &ProcessId, _: &mut Paused| !units.iter().any(|unit| unit.id == *id);
+        self.paused.extract_if(.., is_gone).flat_map(|(_id, paused)| paused.members).collect()
     }
 
-    fn decide_present(&mut self, moment: &Moment, units: &[Unit]) -> PauseActs {
-        self.sizes.add(units);
-        self.totals.together_peak =
-            self.totals.together_peak.max(self.together.add(moment.need, units, !self.paused.is_empty()));
-        if self.totals.gave_up.is_some() {
+    fn decide_present(
+        &mut self,
+        moment: &Moment,
+        units: &[Unit],
+        mut may_stop: impl FnMut(&Unit) -> bool,
+    ) -> PauseActs {
+        let together = self.sizes.add(moment.need, units, !self.paused.is_empty());
+        self.totals.together_peak_bytes = self.totals.together_peak_bytes.max(together);
+        if !self.totals.gave_up.is_empty() {
             return self.go_on();
         }
         if let Some(why) = self.bound_reached(moment) {
@@ -192,15 +180,15 @@ impl PauseRule {
         if !go.is_empty() {
             return PauseActs { stop: Vec::new(), go };
         }
-        PauseActs { stop: self.stop_all_but_oldest(moment, limit, &running), go }
+        let due = self.due_to_stop(moment, limit, &running);
+        PauseActs { stop: self.stop(moment.now, due.into_iter().filter(|unit| may_stop(unit))), go }
     }
 
-    fn count_time(&mut self, passed: Duration) {
+    fn count_time(&mut self, passed_ms: u64) {
         if !self.paused.is_empty() {
-            let processes = self.paused().count();
-            self.totals.paused += passed;
-            self.totals.paused_processes +=
-                passed.saturating_mul(u32::try_from(processes).unwrap_or(u32::MAX));
+            let processes = self.paused().count() as u64;
+            self.totals.paused_ms += passed_ms;
+            self.totals.paused_process_ms += passed_ms.saturating_mul(processes);
         }
     }
 
@@ -216,7 +204,7 @@ impl PauseRule {
             Some("a process was paused for as long as it may be")
         } else if longest >= Some(part) {
             Some("the job's time is nearly over")
-        } else if self.totals.paused >= all {
+        } else if Duration::from_millis(self.totals.paused_ms) >= all {
             Some("all pauses together took as long as they may")
         } else {
             None
@@ -239,7 +227,8 @@ impl PauseRule {
         Vec::new()
     }
 
-    fn stop_all_but_oldest(&mut self, moment: &Moment, limit: u64, running: &[&Unit]) -> Vec<ProcessId> {
+    /// All but the oldest if memory is short, else those that are younger than a paused one; youngest first.
+    fn due_to_stop<'u>(&self, moment: &Moment, limit: u64, running: &[&'u Unit]) -> Vec<&'u Unit> {
         let may_begin =
             moment.now >= self.not_before && moment.remaining.is_none_or(|left| left >= MIN_REMAINING);
         let Some((_oldest, others)) = running.split_first().filter(|_| may_begin) else { return Vec::new() };
@@ -249,18 +238,22 @@ impl PauseRule {
         };
         let added = if self.forecast.is_some_and(holds) { moment.grown } else { largest.max(moment.grown) };
         let all = is_over(moment.need, added, limit);
-        let first = self.paused.keys().next().copied();
-        let is_due = |unit: &&&Unit| all || first.is_some_and(|first| unit.id > first);
-        let due: Vec<&Unit> = others.iter().rev().filter(is_due).copied().collect();
+        let first = self.paused.keys().next();
+        let is_due = |unit: &&&Unit| all || first.is_some_and(|first| unit.id > *first);
+        others.iter().rev().filter(is_due).copied().collect()
+    }
+
+    fn stop<'u>(&mut self, now: Duration, due: impl Iterator<Item = &'u Unit>) -> Vec<ProcessId> {
         if self.paused.is_empty() {
             self.progress = Progress::default();
         }
-        for unit in &due {
-            let paused = Paused { since: moment.now, members: unit.members.clone() };
-            self.paused.insert(unit.id, paused);
+        let mut stop = Vec::new();
+        for unit in due {
+            self.paused.insert(unit.id, Paused { since: now, members: unit.members.clone() });
             self.totals.pauses = self.totals.pauses.saturating_add(1);
+            stop.extend(&unit.members);
         }
-        due.into_iter().flat_map(|unit| unit.members.iter().copied()).collect()
+        stop
     }
 
     fn go_on_for_progress(&mut self, now: Duration) -> PauseActs {
@@ -290,33 +283,51 @@ fn is_at_most(bytes: u64, percent: u64, limit: u64) -> bool {
 /// The sizes of the build's units.
 #[derive(Debug, Default)]
 struct Sizes {
-    /// The largest size of each unit that still runs or is paused, bytes.
+    /// The largest size of each unit that runs, is paused, or is in `together`; bytes.
     peaks: BTreeMap<ProcessId, u64>,
     /// The largest size of a unit that has ended, bytes.
     ended: u64,
+    /// The units that were there when the first one was paused; empty while none is. One that started later would not have run beside those
+    /// that have ended since.
+    together: BTreeSet<ProcessId>,
+    /// Highest need beside the units while something is paused, bytes.
+    rest: u64,
 }
 
 impl Sizes {
-    fn add(&mut self, units: &[Unit]) {
+    /// Adds a look. Returns the need of all that would have run together without pauses, so far; 0 if nothing is paused.
+    fn add(&mut self, need: u64, units: &[Unit], is_paused: bool) -> u64 {
         for unit in units {
             let peak = self.peaks.entry(unit.id).or_default();
             *peak = (*peak).max(unit.bytes);
         }
-        let ended = &mut self.ended;
+        if !is_paused {
+            (self.together, self.rest) = (BTreeSet::new(), 0);
+        } else if self.together.is_empty() {
+            self.together = units.iter().map(|unit| unit.id).collect();
+        }
+        let (together, ended) = (&self.together, &mut self.ended);
         self.peaks.retain(|id, peak| {
             let is_alive = units.iter().any(|unit| unit.id == *id);
             *ended = if is_alive { *ended } else { (*ended).max(*peak) };
-            is_alive
+            is_alive || together.contains(id)
         });
+        if !is_paused {
+            return 0;
+        }
+        let of_units = units.iter().map(|unit| unit.bytes).fold(0, u64::saturating_add);
+        self.rest = self.rest.max(need.saturating_sub(of_units));
+        let peaks = self.together.iter().filter_map(|id| self.peaks.get(id).copied());
+        peaks.fold(self.rest, u64::saturating_add)
     }
 
     /// The size to expect of each unit: that of the largest that has ended; but twice the largest now, if that already is clearly larger.
     fn expected(&self) -> u64 {
-        let alive = self.peaks.values().copied().max().unwrap_or(0);
-        if alive > self.ended.saturating_add(self.ended / 8) {
-            alive.saturating_mul(2)
+        let largest = self.peaks.values().copied().max().unwrap_or(0);
+        if largest > self.ended.saturating_add(self.ended / 8) {
+            largest.saturating_mul(2)
         } else {
-            alive.max(self.ended)
+            largest.max(self.ended)
         }
     }
 }
@@ -347,39 +358,6 @@ impl Progress {
         ticks.retain(|id, _| running.iter().any(|unit| unit.id == *id));
         *self = Self { since: Some(moment.now), ticks, used: 0 };
         !works
-    }
-}
-
-/// The sizes that units reached which were alive together while something was paused.
-#[derive(Debug, Default)]
-struct Together {
-    peaks: BTreeMap<ProcessId, u64>,
-    /// Highest need beside the units.
-    rest: u64,
-}
-
-impl Together {
-    /// Adds a look; returns the sum so far.
-    fn add(&mut self, need: u64, units: &[Unit], is_paused: bool) -> u64 {
-        if !is_paused {
-            *self = Self::default();
-            return 0;
-        }
-        let is_first = self.peaks.is_empty();
-        for unit in units {
-            // a unit that started later would not have run beside those that have ended
-            let peak = if is_first {
-                Some(self.peaks.entry(unit.id).or_default())
-            } else {
-                self.peaks.get_mut(&unit.id)
-            };
-            if let Some(peak) = peak {
-                *peak = (*peak).max(unit.bytes);
-            }
-        }
-        let of_units = units.iter().map(|unit| unit.bytes).fold(0, u64::saturating_add);
-        self.rest = self.rest.max(need.saturating_sub(of_units));
-        self.peaks.values().copied().fold(self.rest, u64::saturating_add)
     }
 }
 

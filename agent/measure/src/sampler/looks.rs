@@ -1,9 +1,6 @@
 //! Looks at the processes of the build: once a second for the largest one, and up to ten times a second near a memory limit if rescue is on.
 
-use std::{
-    collections::{HashSet, VecDeque},
-    time::Duration,
-};
+use std::{collections::HashSet, time::Duration};
 
 use plimsoll_proto::{
     figures, limits,
@@ -11,8 +8,9 @@ use plimsoll_proto::{
 };
 use tokio::time::Instant;
 
+use super::{Sampler, notices::OneTimeNotice};
 use crate::{
-    clock::thread_cpu_time,
+    clock::{milliseconds, thread_cpu_time},
     meter::Meter,
     processes::{
         ProcessId, ProcessTable, ProcessView, anonymous, largest::LargestSoFar, stoppable::may_be_stopped,
@@ -55,7 +53,7 @@ pub(super) struct Near {
 }
 
 /// The looks at the processes of one build.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ProcessLooks {
     settings: RescueSettings,
     /// The last need that was read, bytes.
@@ -70,29 +68,15 @@ pub(super) struct ProcessLooks {
     excluded: HashSet<ProcessId>,
     report: Rescue,
     acts: RescueActs,
-    is_hang_named: bool,
-    is_refusal_named: bool,
-    notices: VecDeque<String>,
+    hang_notice: OneTimeNotice,
+    refusal_notice: OneTimeNotice,
+    watch_notice: OneTimeNotice,
 }
 
 impl ProcessLooks {
     /// Looks at a build for which rescue may do what `settings` allow.
     pub(super) fn new(settings: RescueSettings) -> Self {
-        Self {
-            pause: PauseRule::new(settings.most),
-            settings,
-            need: None,
-            last: None,
-            cost: Duration::ZERO,
-            largest: LargestSoFar::default(),
-            hang: Hang::default(),
-            excluded: HashSet::new(),
-            report: Rescue::default(),
-            acts: RescueActs::default(),
-            is_hang_named: false,
-            is_refusal_named: false,
-            notices: VecDeque::new(),
-        }
+        Self { pause: PauseRule::new(settings.most), settings, ..Self::default() }
     }
 
     /// Looks at the processes if it is time to. `is_starved`: set if all counters were just read.
@@ -156,32 +140,19 @@ impl ProcessLooks {
             remaining: self.settings.ends_at.map(|end| end.saturating_duration_since(Instant::now())),
             ticks_per_second: procfs::ticks_per_second().max(1),
         };
-        let mut acts = self.pause.decide(&moment, &units);
-        for unit in &units {
-            if unit.members.iter().any(|id| acts.stop.contains(id)) && !self.may_stop(table, unit) {
-                acts.stop.retain(|id| !unit.members.contains(id));
+        let Self { settings, excluded, refusal_notice, .. } = self;
+        let may_stop = |unit: &Unit| {
+            let may = unit.members.iter().all(|id| may_be_stopped(table, *id, &settings.programs));
+            if !may {
+                excluded.extend(&unit.members);
             }
-        }
+            if !may && settings.pause {
+                refusal_notice.put_notice(|| refusal_text(unit.id.pid));
+            }
+            may
+        };
+        let acts = self.pause.decide(&moment, &units, may_stop);
         self.note_acts(near.now, acts);
-    }
-
-    /// Whether a unit may be stopped. If not, it goes on, and is never asked for again.
-    fn may_stop(&mut self, table: &ProcessTable, unit: &Unit) -> bool {
-        let may_be = |member: &ProcessId| may_be_stopped(table, *member, &self.settings.programs);
-        if unit.members.iter().all(may_be) {
-            return true;
-        }
-        if self.settings.pause && !std::mem::replace(&mut self.is_refusal_named, true) {
-            let pid = unit.id.pid;
-            self.notices.push_back(format!(
-                "rescue may not pause process {pid}: it is of another user, traced, watched, or no compiler by its file"
-            ));
-        }
-        self.excluded.extend(&unit.members);
-        for member in &unit.members {
-            let _unit = self.pause.not_stopped(*member);
-        }
-        false
     }
 
     fn note_acts(&mut self, now: Duration, acts: PauseActs) {
@@ -193,29 +164,19 @@ impl ProcessLooks {
             self.report.would_pause_ms = Some(milliseconds(now));
             self.report.would_pause_processes = count;
             let processes = figures::counted_as(count.into(), "process", "processes");
-            self.notices.push_back(format!(
-                "the build is near its memory limit: --rescue pause would have paused {processes} of it now"
-            ));
+            self.watch_notice.put_notice(|| {
+                format!("the build is near its memory limit: --rescue pause would have paused {processes} of it now")
+            });
         }
     }
 
     fn name_hang(&mut self) {
-        if std::mem::replace(&mut self.is_hang_named, true) {
-            return;
-        }
         let seconds = HANGS_AFTER.as_secs();
         let how = if self.settings.end { "" } else { "; --rescue end would end it" };
-        self.notices.push_back(format!(
-            "the build hangs at its memory limit: for {seconds} s it got nothing done, and the kernel kills nothing{how}"
-        ));
-        if self.settings.end {
-            self.acts.end = true;
-        }
-    }
-
-    /// Keeps that the build was asked to end.
-    pub(super) fn note_ended(&mut self, now: Duration) {
-        self.report.ended_ms.get_or_insert_with(|| milliseconds(now));
+        let is_first = self.hang_notice.put_notice(|| {
+            format!("the build hangs at its memory limit: for {seconds} s it got nothing done, and the kernel kills nothing{how}")
+        });
+        self.acts.end |= is_first && self.settings.end;
     }
 
     /// Keeps the problem for which the limit is raised no more.
@@ -225,49 +186,20 @@ impl ProcessLooks {
         self.report.gave_up = reason;
     }
 
-    /// What to do with the build's processes since the last call.
-    pub(super) fn take_acts(&mut self) -> RescueActs {
-        std::mem::take(&mut self.acts)
-    }
-
-    /// Forgets a process that could not be paused. Returns what was paused with it.
-    pub(super) fn not_paused(&mut self, id: ProcessId) -> Vec<ProcessId> {
-        let members = self.pause.not_stopped(id);
-        self.excluded.extend(&members);
-        members.into_iter().filter(|member| *member != id).collect()
-    }
-
-    /// Only reports when something would have been paused.
-    pub(super) fn watch_only(&mut self) {
-        (self.settings.pause, self.settings.watch) = (false, true);
-    }
-
-    /// Forgets what is paused, because everything goes on. With a reason, in words for a log, nothing is paused any more.
-    pub(super) fn release(&mut self, now: Duration, for_good: Option<&'static str>) {
-        self.acts.pause = PauseActs::default();
-        let _released = match for_good {
-            Some(why) => self.pause.give_up(why),
-            None => self.pause.let_go(now),
-        };
-    }
-
     /// What pausing has done so far.
     pub(super) fn pauses_so_far(&self) -> ActsNow {
-        let totals = self.pause.totals();
-        if !self.settings.pause || totals.pauses == 0 {
+        let Rescue { pauses, paused_ms, .. } = *self.pause.totals();
+        if !self.settings.pause || pauses == 0 {
             return ActsNow::default();
         }
-        ActsNow {
-            paused: u32::try_from(self.pause.paused().count()).unwrap_or(u32::MAX),
-            pauses: totals.pauses,
-            paused_ms: milliseconds(totals.paused),
-            ..ActsNow::default()
-        }
+        let paused = u32::try_from(self.pause.paused().count()).unwrap_or(u32::MAX);
+        ActsNow { paused, pauses, paused_ms, ..ActsNow::default() }
     }
 
     /// A line for the job's log.
     pub(super) fn take_notice(&mut self) -> Option<String> {
-        self.notices.pop_front()
+        let notices = [&mut self.refusal_notice, &mut self.watch_notice, &mut self.hang_notice];
+        notices.into_iter().find_map(OneTimeNotice::take_line)
     }
 
     /// The largest process, the most compilers at once, and what rescue did, if it did anything; `raises`: how often the limit was raised, and
@@ -277,23 +209,56 @@ impl ProcessLooks {
         raises: u32,
         raised_byte_seconds: u64,
     ) -> (Option<LargestProcess>, Option<u32>, Option<Rescue>) {
-        let totals = self.pause.totals();
-        let pausing = totals.gave_up.filter(|_reason| totals.pauses > 0);
-        let report = Rescue { raises, raised_byte_seconds, ..self.report };
-        let report = if self.settings.pause {
-            Rescue {
-                pauses: totals.pauses,
-                paused_ms: milliseconds(totals.paused),
-                paused_process_ms: milliseconds(totals.paused_processes),
-                together_peak_bytes: totals.together_peak,
-                gave_up: pausing.map_or(report.gave_up, str::to_owned),
-                ..report
-            }
-        } else {
-            report
+        let Rescue { would_pause_ms, would_pause_processes, ended_ms, gave_up, .. } = self.report;
+        // an agent that only watches has not done what the rule decided
+        let done = self.pause.totals().clone();
+        let done = if self.settings.pause { done } else { Rescue::default() };
+        let gave_up = if done.gave_up.is_empty() || done.pauses == 0 { gave_up } else { done.gave_up };
+        let report = Rescue {
+            would_pause_ms,
+            would_pause_processes,
+            raises,
+            raised_byte_seconds,
+            ended_ms,
+            gave_up,
+            ..done
         };
         let (largest, compilers) = self.largest.finish();
         (largest, compilers, (report != Rescue::default()).then_some(report))
+    }
+}
+
+impl Sampler {
+    /// What rescue wants to be done with the build's processes since the last call.
+    pub fn take_rescue_acts(&mut self) -> RescueActs {
+        std::mem::take(&mut self.looks.acts)
+    }
+
+    /// Keeps that rescue has asked the build to end, because it hangs.
+    pub fn note_ended(&mut self) {
+        let now = milliseconds(self.start.elapsed());
+        self.looks.report.ended_ms.get_or_insert(now);
+    }
+
+    /// Forgets a process that could not be paused. Returns what was paused with it, to be continued.
+    pub fn not_paused(&mut self, id: ProcessId) -> Vec<ProcessId> {
+        let members = self.looks.pause.not_stopped(id);
+        self.looks.excluded.extend(&members);
+        members.into_iter().filter(|member| *member != id).collect()
+    }
+
+    /// Pauses nothing, and only reports when something would have been paused.
+    pub fn watch_only(&mut self) {
+        (self.looks.settings.pause, self.looks.settings.watch) = (false, true);
+    }
+
+    /// Forgets what rescue has paused, because its caller continues everything. With a reason, in words for a log, nothing is paused any more.
+    pub fn release_paused(&mut self, for_good: Option<&'static str>) {
+        self.looks.acts.pause = PauseActs::default();
+        let _released = match for_good {
+            Some(why) => self.looks.pause.give_up(why),
+            None => self.looks.pause.let_go(self.start.elapsed()),
+        };
     }
 }
 
@@ -302,6 +267,8 @@ fn is_one_of(programs: &[String], name: &str) -> bool {
     programs.iter().any(|program| program == name || name.len() == 15 && program.starts_with(name))
 }
 
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+fn refusal_text(pid: i32) -> String {
+    format!(
+        "rescue may not pause process {pid}: it is of another user, traced, watched, or no compiler by its file"
+    )
 }

@@ -181,11 +181,6 @@ impl Sampler {
         self.looks.look(&self.meter, near, is_starved);
     }
 
-    /// What rescue wants to be done with the build's processes since the last call.
-    pub fn take_rescue_acts(&mut self) -> RescueActs {
-        self.looks.take_acts()
-    }
-
     /// The running processes of the build: those of its own group, else process `top` and its descendants, while it runs.
     pub fn build_processes(&self, top: ProcessId) -> Vec<ProcessId> {
         let (proc, mut pids) = self.meter.processes();
@@ -198,30 +193,10 @@ impl Sampler {
         if has_own_group || ids.contains(&top) { ids } else { Vec::new() }
     }
 
-    /// Keeps that rescue has asked the build to end, because it hangs.
-    pub fn note_ended(&mut self) {
-        self.looks.note_ended(self.start.elapsed());
-    }
-
     /// The cgroup of the build, and whether the agent made it; `None` if no cgroup measures the build alone, or its processes are not visible.
     pub fn build_group(&self) -> Option<(&Path, bool)> {
         let sees = || self.meter.processes().1.iter().any(|pid| *pid > 0);
         self.meter.group_seen().filter(|(_dir, is_own)| *is_own || sees())
-    }
-
-    /// Forgets a process that could not be paused. Returns what was paused with it, to be continued.
-    pub fn not_paused(&mut self, id: ProcessId) -> Vec<ProcessId> {
-        self.looks.not_paused(id)
-    }
-
-    /// Pauses nothing, and only reports when something would have been paused.
-    pub fn watch_only(&mut self) {
-        self.looks.watch_only();
-    }
-
-    /// Forgets what rescue has paused, because its caller continues everything. With a reason, in words for a log, nothing is paused any more.
-    pub fn release_paused(&mut self, for_good: Option<&'static str>) {
-        self.looks.release(self.start.elapsed(), for_good);
     }
 
     fn look_for_services(&mut self, now: Duration) {

@@ -14,11 +14,13 @@ pub(super) enum OneTimeNotice {
 }
 
 impl OneTimeNotice {
-    /// Keeps the line, unless there was one.
-    pub(super) fn put_notice(&mut self, line: impl FnOnce() -> String) {
-        if matches!(self, Self::None) {
+    /// Keeps the line, unless there was one. Returns whether it is the first.
+    pub(super) fn put_notice(&mut self, line: impl FnOnce() -> String) -> bool {
+        let is_first = matches!(self, Self::None);
+        if is_first {
             *self = Self::Waiting(line());
         }
+        is_first
     }
 
     /// The line, once.
