@@ -198,13 +198,8 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Lets everything go on that rescue has paused, because the build has ended.
-    pub(crate) fn continue_all(&mut self) {
-        self.rescue.continue_all();
-    }
-
-    /// Lets everything go on that rescue has paused, because the build is about to end or to be stopped. With a reason, nothing is paused
-    /// any more.
+    /// Lets everything go on that rescue has paused, because the build has ended, or is about to end or to be stopped. With a reason,
+    /// nothing is paused any more.
     pub(crate) fn release(&mut self, for_good: Option<&'static str>) {
         self.rescue.release(&mut self.sampler, for_good);
     }

@@ -6,7 +6,7 @@
 //! that are on the list, and ends. While something is paused the agent repeats the list each second; if it is silent for longer, because
 //! it is stopped or waits for a disk, the guardian continues all, too.
 //!
-//! A list is its length and, for each process, its id and its start time in clock ticks: numbers of 8 bytes, little endian.
+//! A list is the length of its text, in 8 bytes, little endian, and the text as in the file with the list ([`super::paused_list`]).
 
 use std::{
     ffi::CStr,
@@ -18,12 +18,15 @@ use std::{
 };
 
 use plimsoll_measure::{
-    processes::{MAX_PROCESSES, ProcessId},
+    processes::ProcessId,
     proctree::{AgentProcess, leave_out},
 };
 use rustix::process::Signal;
 
-use super::handle::send;
+use super::{
+    handle::send,
+    paused_list::{from_text, to_text},
+};
 use crate::own_process;
 
 /// The name under which this program is a guardian.
@@ -58,9 +61,8 @@ impl Guardian {
     /// Tells it which processes are paused, or will be.
     /// Errors: the guardian has ended, or does not answer.
     pub(super) fn keep(&mut self, paused: &[ProcessId]) -> io::Result<()> {
-        let numbers = paused.iter().flat_map(|id| [u64::from(id.pid.unsigned_abs()), id.started]);
-        let message = [paused.len() as u64].into_iter().chain(numbers);
-        self.socket.write_all(&message.flat_map(u64::to_le_bytes).collect::<Vec<u8>>())?;
+        let text = to_text(paused);
+        self.socket.write_all(&[&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat())?;
         self.socket.read_exact(&mut [0])
     }
 }
@@ -84,23 +86,22 @@ fn follow_agent(paused: &mut Vec<ProcessId>) -> io::Result<()> {
     let mut agent = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     loop {
         agent.set_read_timeout(Some(SILENCE).filter(|_silence| !paused.is_empty()))?;
-        let length = match read_number(&mut agent) {
+        let mut length = [0; 8];
+        match agent.read_exact(&mut length) {
             // the agent is stopped or stuck; it may come back
             Err(late) if late.kind() == io::ErrorKind::WouldBlock => {
                 continue_all(paused);
                 continue;
             }
-            length => length?,
-        };
-        let Some(length) = length else { return Ok(()) };
-        let mut list = Vec::new();
-        for _process in 0..length.min(MAX_PROCESSES as u64) {
-            let (Some(pid), Some(started)) = (read_number(&mut agent)?, read_number(&mut agent)?) else {
-                return Ok(());
-            };
-            list.extend(i32::try_from(pid).ok().map(|pid| ProcessId { started, pid }));
+            Err(gone) if gone.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            read => read?,
         }
-        *paused = list;
+        let (length, mut text) = (u64::from_le_bytes(length), String::new());
+        // what an incomplete list has more than the last one is not stopped yet
+        if (&agent).take(length).read_to_string(&mut text)? as u64 != length {
+            return Ok(());
+        }
+        *paused = from_text(&text).collect();
         agent.write_all(&[1])?;
     }
 }
@@ -115,14 +116,4 @@ pub(super) fn continue_all(paused: &mut Vec<ProcessId>) {
         thread::sleep(TRY_INTERVAL);
     }
     paused.clear();
-}
-
-/// The next number; `None` if the agent is gone.
-fn read_number(agent: &mut UnixStream) -> io::Result<Option<u64>> {
-    let mut bytes = [0; 8];
-    match agent.read_exact(&mut bytes) {
-        Ok(()) => Ok(Some(u64::from_le_bytes(bytes))),
-        Err(end) if end.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-        Err(error) => Err(error),
-    }
 }

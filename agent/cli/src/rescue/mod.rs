@@ -84,19 +84,14 @@ impl Rescuer {
     pub(crate) fn act(&mut self, sampler: &mut Sampler) {
         let RescueActs { pause, end } = sampler.take_rescue_acts();
         self.pause(sampler, pause);
-        if end {
-            let top = self.top;
-            if top.is_some_and(|top| self.signal_build(sampler, top, Signal::TERM)) {
-                sampler.note_ended();
-                write_line("plimsoll: rescue ends the build");
-            } else {
-                write_line("plimsoll: rescue cannot end the build: the agent may not signal its processes");
-            }
+        if end && self.signal_build(sampler, Signal::TERM) {
+            sampler.note_ended();
+            write_line("plimsoll: rescue ends the build");
+        } else if end {
+            write_line("plimsoll: rescue cannot end the build: the agent may not signal its processes");
         }
-        if let Some(top) = self.top
-            && self.kill_at.is_some_and(|at| Instant::now() >= at)
-        {
-            self.signal_build(sampler, top, Signal::KILL);
+        if self.kill_at.is_some_and(|at| Instant::now() >= at) {
+            self.signal_build(sampler, Signal::KILL);
         }
     }
 
@@ -167,7 +162,7 @@ impl Rescuer {
     }
 
     /// Lets everything go on.
-    pub(crate) fn continue_all(&mut self) {
+    fn continue_all(&mut self) {
         self.going = self.stopped.clone();
         self.continue_going();
         if let Some(means) = &mut self.means {
@@ -177,7 +172,8 @@ impl Rescuer {
     }
 
     /// Signals all processes of the build. Returns whether one of them got the signal.
-    fn signal_build(&mut self, sampler: &mut Sampler, top: ProcessId, signal: Signal) -> bool {
+    fn signal_build(&mut self, sampler: &mut Sampler, signal: Signal) -> bool {
+        let Some(top) = self.top else { return false };
         self.release(sampler, Some("the build hung at its memory limit"));
         self.kill_at = Some(Instant::now() + if signal == Signal::KILL { KILL_INTERVAL } else { TERM_TIME });
         let own = std::process::id().cast_signed();

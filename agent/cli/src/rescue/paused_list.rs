@@ -53,11 +53,25 @@ impl PausedList {
                 _removed => Ok(()),
             };
         }
-        let lines: Vec<String> = paused.iter().map(|id| format!("{} {}\n", id.pid, id.started)).collect();
         let draft = self.path.with_extension("draft");
-        fs::write(&draft, lines.concat())?;
+        fs::write(&draft, to_text(paused))?;
         fs::rename(&draft, &self.path)
     }
+}
+
+/// The text of a list.
+pub(super) fn to_text(paused: &[ProcessId]) -> String {
+    let lines: Vec<String> = paused.iter().map(|id| format!("{} {}\n", id.pid, id.started)).collect();
+    lines.concat()
+}
+
+/// The processes of a list; what is no process is left out.
+pub(super) fn from_text(text: &str) -> impl Iterator<Item = ProcessId> {
+    text.lines().filter_map(|line| process(line.split_once(' ')?))
+}
+
+fn process((pid, started): (&str, &str)) -> Option<ProcessId> {
+    Some(ProcessId { started: started.parse().ok()?, pid: pid.parse().ok()? })
 }
 
 /// Continues what agents have paused that are gone, by their lists in the folder `spool`. Returns the number of processes.
@@ -78,20 +92,14 @@ fn namespace() -> Option<u64> {
 
 /// The agent that a list is of, by the name of its file; `None` if it is of another pid namespace than `own`.
 fn owner(name: &str, own: u64) -> Option<ProcessId> {
-    let (namespace, process) = name.strip_prefix(PREFIX)?.split_once('-')?;
-    let (pid, started) = process.split_once('-').filter(|_process| namespace.parse() == Ok(own))?;
-    Some(ProcessId { started: started.parse().ok()?, pid: pid.parse().ok()? })
+    let (namespace, agent) = name.strip_prefix(PREFIX)?.split_once('-')?;
+    process(agent.split_once('-').filter(|_agent| namespace.parse() == Ok(own))?)
 }
 
 fn continue_all(path: &Path) -> usize {
     let bytes = kernel::read_regular(path, MAX_BYTES).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
-    let parse = |line: &str| {
-        let (pid, started) = line.split_once(' ')?;
-        Some(ProcessId { started: started.parse().ok()?, pid: pid.parse().ok()? })
-    };
-    let continued =
-        text.lines().filter_map(parse).filter(|id| matches!(send(*id, Signal::CONT), Ok(true))).count();
+    let continued = from_text(&text).filter(|id| matches!(send(*id, Signal::CONT), Ok(true))).count();
     if let Err(error) = fs::remove_file(path) {
         tracing::debug!(%error, "a list of paused processes stays");
     }

@@ -150,7 +150,7 @@ impl RunningBuild<'_> {
     async fn watch(mut self, name: String, wants_verdict: bool) -> TryResult {
         let exit = self.until_end().await;
         // before the end of the output: a paused process in the background may hold it open
-        self.attempt.continue_all();
+        self.attempt.release(None);
         let wall = self.attempt.start.elapsed();
         // signals that arrived before the end were for the build; the next one interrupts the agent
         while let Some(arrived) = self.signals.take_interrupt() {
