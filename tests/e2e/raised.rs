@@ -2,8 +2,7 @@
 
 use std::{fs, iter, process::Command};
 
-use plimsoll_support::collector::{CollectorFaults, FakeCollector};
-use plimsoll_tests::{Agent, Answer, Programs, Site};
+use plimsoll_tests::{Answer, Site};
 
 const MIB: u64 = 1 << 20;
 
@@ -33,6 +32,7 @@ fn a_build_gets_more_than_its_limit() {
     assert!(lines.iter().all(|line| line.ends_with("; at most 200 MiB)")), "{ran:?}");
     let summary = site.agent.json(&["show", "--attempt", "raised"])["summary"].take();
     assert_eq!((&summary["oom_kill"], &summary["censored"]), (&0.into(), &false.into()), "{summary}");
+    assert_eq!(summary["rescue"]["raises"], lines.len(), "{summary}");
     assert_eq!(summary["memory_limit_at_start_bytes"], 100 * MIB, "{summary}");
     let limit = summary["resources"]["memory_limit_bytes"].as_u64().unwrap();
     assert!((145 * MIB..=200 * MIB).contains(&limit), "{summary}");
@@ -88,19 +88,4 @@ fn a_limit_further_up_is_not_passed() {
     let summary = site.agent.json(&["show", "--attempt", "above"])["summary"].take();
     let limit = summary["resources"]["memory_limit_bytes"].as_u64().unwrap();
     assert!((64 * MIB..=80 * MIB).contains(&limit), "{summary}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_server_gets_the_number_of_raises() {
-    let (collector, dir) =
-        (FakeCollector::start(CollectorFaults::default()).await, tempfile::tempdir().unwrap());
-    let agent = Agent::new(Programs::for_tests(), &collector.url, dir.path());
-    for (attempt, mib) in [("raised", 96), ("enough", 16)] {
-        let limits = "--limit-memory 64MiB --limit-memory-most 128MiB --report none";
-        let ran = agent.run(&format!("--attempt {attempt} {limits}"), &grow(mib));
-        let Some(lines) = raises(&ran) else { return };
-        assert_eq!(ran.code, Some(0), "{ran:?}");
-        let counted = collector.finish(attempt).rescue.map(|rescue| rescue.raises as usize);
-        assert_eq!(counted, (mib > 64).then_some(lines.len()), "{ran:?}");
-    }
 }

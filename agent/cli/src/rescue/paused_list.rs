@@ -85,7 +85,7 @@ pub(super) fn continue_left_behind(spool: &Path) -> usize {
 }
 
 /// Number of the pid namespace of this process.
-fn namespace() -> Option<u64> {
+pub(super) fn namespace() -> Option<u64> {
     let link = fs::read_link("/proc/self/ns/pid").ok()?;
     link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
 }

@@ -127,29 +127,27 @@ fn lists_of_agents_that_are_gone_are_worked_off() {
     send(sleeper.id(), Signal::STOP).unwrap();
     sleeper.becomes_stopped(true);
     assert_eq!(paused_list::continue_left_behind(spool.path()), 0, "this agent lives");
-    let left = std::fs::read_dir(spool.path()).unwrap().next().unwrap().unwrap().path();
-    // the same namespace, and an agent that is gone
-    let name = left.file_name().unwrap().to_str().unwrap().to_owned();
-    let space = name.split('-').nth(1).unwrap();
-    std::fs::write(spool.path().join(format!("paused-{space}-1-junk")), "x").unwrap();
-    std::fs::write(spool.path().join("paused-1-1-99"), "1 1\n").unwrap();
-    std::fs::rename(&left, spool.path().join(format!("paused-{space}-1-99"))).unwrap();
+    let space = paused_list::namespace().unwrap();
+    for (name, text) in [
+        // of agents that are gone
+        (format!("paused-{space}-1-1"), "x y\n\n7\n-1 0\n99999999999999 1\n0 0\n".to_owned()),
+        (format!("paused-{space}-2-1"), "\u{0}\u{1}".to_owned()),
+        (format!("paused-{space}-1-99"), paused_list::to_text(&[sleeper.id()])),
+        // no list, and one of another namespace
+        (format!("paused-{space}-1-junk"), "x".to_owned()),
+        ("paused-1-1-99".to_owned(), "1 1\n".to_owned()),
+    ] {
+        std::fs::write(spool.path().join(name), text).unwrap();
+    }
     assert_eq!(paused_list::continue_left_behind(spool.path()), 1);
     sleeper.becomes_stopped(false);
-    assert_eq!(std::fs::read_dir(spool.path()).unwrap().count(), 2, "what is no list of ours stays");
-}
-
-#[test]
-fn damaged_lists_stop_nothing() {
-    let spool = tempfile::tempdir().unwrap();
-    PausedList::of_this_process(spool.path()).unwrap().replace(&[ProcessId { pid: 1, started: 1 }]).unwrap();
-    let file = std::fs::read_dir(spool.path()).unwrap().next().unwrap().unwrap().file_name();
-    let space = file.to_str().unwrap().split('-').nth(1).unwrap().to_owned();
-    for (number, text) in [(1, "x y\n\n7\n-1 0\n99999999999999 1\n0 0\n"), (2, "\u{0}\u{1}")] {
-        std::fs::write(spool.path().join(format!("paused-{space}-{number}-1")), text).unwrap();
-    }
-    assert_eq!(paused_list::continue_left_behind(spool.path()), 0);
-    assert_eq!(std::fs::read_dir(spool.path()).unwrap().count(), 1, "but for this agent's own they are gone");
+    assert_eq!(
+        std::fs::read_dir(spool.path()).unwrap().count(),
+        3,
+        "those of agents that are gone are not left"
+    );
+    own.replace(&[]).unwrap();
+    assert_eq!(std::fs::read_dir(spool.path()).unwrap().count(), 2);
     assert_eq!(paused_list::continue_left_behind(&spool.path().join("absent")), 0);
 }
 

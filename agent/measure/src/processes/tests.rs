@@ -76,19 +76,16 @@ fn the_largest_process_is_named_with_its_file() {
 }
 
 #[test]
-fn hidden_processes_are_no_processes() {
-    let mut largest = LargestSoFar::default();
-    largest.add(Duration::ZERO, &look(&FakeKernel::new(), &[0, 7, -3]), false);
-    assert_eq!(largest.finish(), (None, None));
-}
-
-#[test]
-fn odd_names_are_read_and_cleaned() {
+fn hidden_processes_and_odd_names_are_read() {
     let fake = FakeKernel::new();
+    let largest = || {
+        let mut largest = LargestSoFar::default();
+        largest.add(Duration::ZERO, &look(&fake, &[0, 7, -3]), false);
+        largest.finish()
+    };
+    assert_eq!(largest(), (None, None));
     write(&fake, &process(7, 1, "a) b\n(c", 20), "x a.c");
-    let mut largest = LargestSoFar::default();
-    largest.add(Duration::ZERO, &look(&fake, &[7]), false);
-    assert_eq!(largest.finish().0.unwrap().program, "a) b(c");
+    assert_eq!(largest().0.unwrap().program, "a) b(c");
 }
 
 #[test]
@@ -103,19 +100,6 @@ fn only_names_of_known_files_are_taken() {
     assert_eq!(file(&format!("cc1 {}.c", "x".repeat(10_000))), None);
     assert_eq!(work_file("cc1", &["cc1", "a\nb.c"]), None);
     assert_eq!(work_file("ld", &["ld", "-o"]), None);
-}
-
-#[test]
-fn compilers_of_one_driver_count_once() {
-    let list = vec![
-        process(2, 1, "make", 1),
-        process(3, 2, "g++", 1),
-        process(4, 3, "cc1plus", 200),
-        process(5, 3, "as", 20),
-        process(6, 2, "clang-17", 100),
-        process(7, 2, "sh", 1),
-    ];
-    assert_eq!(ProcessTable::of("/proc".into(), list, false).compilers(), 2);
 }
 
 #[test]

@@ -72,10 +72,11 @@ mod tests {
             process(3, 2, "g++", 1),
             process(4, 3, "cc1plus", 9),
             process(5, 3, "as", 1),
-            process(6, 2, "rustc", 9),
+            process(6, 2, "clang-17", 9),
             process(7, 2, "my compiler", 9),
         ];
-        assert_eq!(units(list), [vec![4, 5], vec![6], vec![7]]);
+        assert_eq!(units(list.clone()), [vec![4, 5], vec![6], vec![7]]);
+        assert_eq!(ProcessTable::of("/proc".into(), list, false).compilers(), 2);
     }
 
     #[test]
