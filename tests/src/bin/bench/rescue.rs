@@ -110,7 +110,7 @@ fn measure(agent: &Agent, dir: &Path, runs: usize, way: &Way<'_>) -> anyhow::Res
         paused += usize::from(ran.stderr.contains("rescue pauses"));
         let text = fs::read_to_string(&report)?;
         let facts: serde_json::Value = serde_json::from_str(&text)?;
-        kills += facts.pointer("/summary/oom_kill").and_then(serde_json::Value::as_u64).unwrap_or(0);
+        kills += facts.pointer("/totals/oom_kill").and_then(serde_json::Value::as_u64).unwrap_or(0);
     }
     times.sort();
     let median = times.get(times.len() / 2).copied().unwrap_or(Duration::ZERO);
