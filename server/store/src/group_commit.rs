@@ -189,9 +189,7 @@ impl<E: GroupEngine> Drop for GroupCommit<E> {
 }
 
 /// Waits for a future, and refuses commits meanwhile if the store is read-only.
-///
-/// # Errors
-/// A message of another kind came, which ends the wait.
+/// Errors: a message of another kind came, which ends the wait.
 async fn refuse_meanwhile<E, T>(
     future: impl Future<Output = T>,
     queue: &mut mpsc::Receiver<Message<E>>,

@@ -108,9 +108,7 @@ impl Store {
 
     /// Opens a store in a PostgreSQL database, or creates its tables. A server that has the store open writes no more. Blocks while it
     /// connects.
-    ///
-    /// # Errors
-    /// The error names the setting and says what to do.
+    /// Errors: the error names the setting and says what to do.
     pub fn open_postgres(settings: &PostgresSettings) -> Result<Self, PostgresError> {
         PostgresStore::open(settings).map(Self::Postgres)
     }

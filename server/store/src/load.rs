@@ -153,9 +153,7 @@ impl LoadReport {
 }
 
 /// Like [`load`]; passes each range of keys that cannot be read to `on_unreadable`, and continues after it.
-///
-/// # Errors
-/// The store cannot be read at all.
+/// Errors: the store cannot be read at all.
 pub async fn load_past_damage<T: Record + Send + 'static>(
     store: &Store,
     mut take: impl FnMut(T) + Send,

@@ -154,9 +154,7 @@ async fn readable_verdicts(
 /// A page of ids of attempts that have entries of a kind, sorted, from the first key after `after` on, of at most a step of entries; and the
 /// key after which the next page starts, `None` at the end. The next page may repeat the last id. `kind` is one whose keys begin with the id
 /// of an attempt, such as summaries and verdicts. A range of keys that cannot be read is left out.
-///
-/// # Errors
-/// The store cannot be read.
+/// Errors: the store cannot be read.
 pub async fn ids_after(
     store: &Store,
     kind: KeyKind,

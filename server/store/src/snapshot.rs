@@ -45,9 +45,7 @@ impl Snapshot {
     }
 
     /// Reads the next entries; `None` at the end. An entry may be returned twice, with the same value.
-    ///
-    /// # Errors
-    /// The store cannot be read, or it changed faster than the snapshot was read.
+    /// Errors: the store cannot be read, or it changed faster than the snapshot was read.
     pub async fn next(&mut self) -> Result<Option<Vec<KeyValue>>, StoreError> {
         match &mut self.0 {
             SnapshotSource::Sled(snapshot) => snapshot.next().await,

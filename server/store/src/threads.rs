@@ -21,9 +21,7 @@ pub(crate) fn yield_to_others() {
 
 /// Creates the threads that serve agent streams. After a sync thousands of streams wake at once; on the threads
 /// of requests, a request would wait behind them. These threads must end before the server's runtime does.
-///
-/// # Errors
-/// No file descriptors are left.
+/// Errors: no file descriptors are left.
 ///
 /// # Panics
 /// No threads are left.

@@ -61,8 +61,7 @@ struct Check {
 }
 
 impl Gitlab {
-    /// # Errors
-    /// The file cannot be read, or GitLab would refuse it together with the include.
+    /// Errors: the file cannot be read, or GitLab would refuse it together with the include.
     pub(super) fn run(self) -> anyhow::Result<()> {
         let GitlabCommand::Check(Check { file }) = self.what;
         let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;

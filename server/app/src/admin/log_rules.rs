@@ -105,8 +105,7 @@ impl LearntRules {
 }
 
 impl Explain {
-    /// # Errors
-    /// The log cannot be read, or the rules of the settings are wrong.
+    /// Errors: the log cannot be read, or the rules of the settings are wrong.
     pub(super) fn run(&self, config: &Config) -> anyhow::Result<()> {
         let rules = match &config.rules_dir {
             Some(dir) => causes::read_rules(dir)?,
@@ -127,8 +126,7 @@ impl Explain {
 }
 
 impl Check {
-    /// # Errors
-    /// The directory cannot be read, or a rule is wrong: each mistake is a line of the result.
+    /// Errors: the directory cannot be read, or a rule is wrong: each mistake is a line of the result.
     pub(super) fn run(&self, config: &Config) -> anyhow::Result<()> {
         let dir = self.dir.as_deref().or(config.rules_dir.as_deref());
         let dir = dir.context("name a directory, or set rules_dir")?;

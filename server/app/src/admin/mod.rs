@@ -166,9 +166,7 @@ fn is_closed_output(error: &anyhow::Error) -> bool {
 }
 
 /// Directory and cache size of the store, from the settings.
-///
-/// # Errors
-/// The store is in a database, and commands work on files.
+/// Errors: the store is in a database, and commands work on files.
 fn store_settings(config: &Config) -> anyhow::Result<StoreSettings> {
     ensure!(
         config.store_url.is_none(),

@@ -25,8 +25,7 @@ enum PoolsCommand {
 }
 
 impl Pools {
-    /// # Errors
-    /// The pools file cannot be read, or does not say what the command needs.
+    /// Errors: the pools file cannot be read, or does not say what the command needs.
     pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
         match self.what {
             PoolsCommand::Capacity(capacity) => capacity.run(config),

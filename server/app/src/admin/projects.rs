@@ -38,8 +38,7 @@ struct Rename {
 }
 
 impl Projects {
-    /// # Errors
-    /// A name is wrong, or the store cannot be opened or written.
+    /// Errors: a name is wrong, or the store cannot be opened or written.
     pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
         let ProjectsCommand::Rename(Rename { old, new }) = self.what;
         let rename = ProjectRename::new(&old, &new)?;

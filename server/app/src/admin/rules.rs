@@ -100,8 +100,7 @@ struct RuleAnswer<'a> {
 }
 
 impl Rules {
-    /// # Errors
-    /// The file is wrong, with all mistakes; or a part of the key is.
+    /// Errors: the file is wrong, with all mistakes; or a part of the key is.
     pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
         match self.what {
             RulesCommand::Test(test) => test.run(config),

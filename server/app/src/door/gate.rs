@@ -91,9 +91,7 @@ type CallSlot = Option<UsageSlot>;
 
 impl<P: Port> Gate<P> {
     /// Answers a request. Nothing is done before the returned future is polled, so that all work runs on the threads of the call.
-    ///
-    /// # Errors
-    /// None: a refusal is an answer.
+    /// Errors: never; a refusal is an answer.
     pub(super) async fn answer<B>(
         self: Arc<Self>,
         request: http::Request<B>,

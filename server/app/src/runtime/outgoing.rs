@@ -33,9 +33,7 @@ const READ_BYTES: usize = 64 * 1024 * 1024;
 pub(crate) type HttpClient<B = Empty<Bytes>> = Client<HttpsConnector<HttpConnector>, B>;
 
 /// A client that trusts the system's CAs and the CA in this PEM file.
-///
-/// # Errors
-/// The file cannot be read, or does not contain the certificate of a CA.
+/// Errors: the file cannot be read, or does not contain the certificate of a CA.
 pub(crate) fn http_client<B>(ca_file: Option<&Path>) -> anyhow::Result<HttpClient<B>>
 where
     B: Body + Send,
@@ -47,9 +45,7 @@ where
 }
 
 /// A client that trusts the system's CAs and these.
-///
-/// # Errors
-/// One of them is not the certificate of a CA.
+/// Errors: one of them is not the certificate of a CA.
 pub(crate) fn http_client_trusting<B>(cas: Vec<CertificateDer<'static>>) -> anyhow::Result<HttpClient<B>>
 where
     B: Body + Send,
@@ -102,9 +98,7 @@ pub(crate) enum BodyFailure {
 pub(crate) struct OversizedAnswer(pub(crate) String);
 
 /// Reads the body of an answer.
-///
-/// # Errors
-/// The connection breaks off, or the body is too large.
+/// Errors: the connection breaks off, or the body is too large.
 pub(crate) async fn read(mut body: Incoming, keep: KeptPart) -> Result<Vec<u8>, BodyFailure> {
     let mut kept = match keep {
         KeptPart::All(_) => BufferedBody::All(Vec::new()),

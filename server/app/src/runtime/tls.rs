@@ -83,9 +83,7 @@ pub(crate) fn renewal_note(last_second: u64, now_ms: u64) -> Option<String> {
 
 impl Certificate {
     /// Reads the files.
-    ///
-    /// # Errors
-    /// A file cannot be read or is invalid, or certificate and key do not belong together; the text
+    /// Errors: a file cannot be read or is invalid, or certificate and key do not belong together; the text
     /// names the file.
     pub(crate) fn read(&self) -> anyhow::Result<Arc<ReadCertificate>> {
         let (certificate, key) = (self.chain.display(), self.key.display());
@@ -113,9 +111,7 @@ impl Certificate {
 }
 
 /// The certificates in a PEM file, at least one.
-///
-/// # Errors
-/// The file cannot be read, is not a PEM file, or contains no certificate.
+/// Errors: the file cannot be read, is not a PEM file, or contains no certificate.
 pub(crate) fn certificates(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let shown = file.display();
     let found: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(file)
@@ -126,9 +122,7 @@ pub(crate) fn certificates(file: &Path) -> anyhow::Result<Vec<CertificateDer<'st
 }
 
 /// The private key in a PEM file.
-///
-/// # Errors
-/// The file cannot be read, is not a PEM file, or contains no private key.
+/// Errors: the file cannot be read, is not a PEM file, or contains no private key.
 pub(crate) fn private_key(file: &Path) -> anyhow::Result<PrivateKeyDer<'static>> {
     PrivateKeyDer::from_pem_file(file)
         .with_context(|| format!("{} is no PEM file of a private key", file.display()))
@@ -160,9 +154,7 @@ struct TlsState {
 
 impl Tls {
     /// Reads the files.
-    ///
-    /// # Errors
-    /// A file cannot be read or is invalid.
+    /// Errors: a file cannot be read or is invalid.
     pub(crate) fn new(files: Certificate) -> anyhow::Result<Self> {
         let stamps = files.stamps();
         let kept = ReloadedValue::new(FILES_NAME, files.read()?, stamps);
@@ -194,9 +186,7 @@ impl Tls {
 }
 
 /// Reloads changed certificates of all listeners, until `end`.
-///
-/// # Errors
-/// The signal handler cannot be installed.
+/// Errors: the signal handler cannot be installed.
 pub(crate) async fn watch(
     all_tls: Arc<[Tls]>,
     metrics: Arc<Metrics>,

@@ -7,9 +7,7 @@ use quick_xml::{Reader, events::Event};
 const MAX_NESTING: usize = 16;
 
 /// Checks a text: it must be well-formed XML, and not nested too deeply.
-///
-/// # Errors
-/// It is not, or it defines entities of its own.
+/// Errors: it is not, or it defines entities of its own.
 pub(crate) fn check(text: &str) -> Result<(), String> {
     let (mut reader, mut depth) = (Reader::from_str(text), 0_usize);
     loop {

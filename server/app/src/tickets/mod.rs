@@ -116,9 +116,7 @@ impl TicketRegistry {
     }
 
     /// Restores the stored tickets. `open`: the open attempts; a ticket whose attempt is not among them has ended with it.
-    ///
-    /// # Errors
-    /// The store cannot be read. A single damaged record is logged and skipped.
+    /// Errors: the store cannot be read. A single damaged record is logged and skipped.
     pub(crate) async fn resume<'a>(
         &self,
         open: impl IntoIterator<Item = &'a Attempt>,

@@ -51,9 +51,7 @@ fn id_of(number: u64) -> Result<TicketId, Refusal> {
 impl TicketRegistry {
     /// Opens a ticket with a number as its id. A request that is refused for good gets a number too, and counts as a ticket that has ended.
     /// The number is on disk before it is returned.
-    ///
-    /// # Errors
-    /// The same question may be answered later.
+    /// Errors: the same question may be answered later.
     pub(crate) async fn open_numbered(&self, claim: Result<TicketClaim, Refusal>) -> Result<u64, Refusal> {
         let opened = self.0.decide(|state, now| {
             let number = state.free_number(now)?;
@@ -71,9 +69,7 @@ impl TicketRegistry {
 
     /// The state of a ticket, which is on disk before it is returned. After the first call, the client counts as knowing the ticket's
     /// number.
-    ///
-    /// # Errors
-    /// The store cannot write.
+    /// Errors: the store cannot write.
     pub(crate) async fn collect(&self, number: u64, caller: &Identity) -> Result<NumberedTicket, Refusal> {
         let collected = self.0.decide(|state, now| {
             let id = id_of(number)?;
@@ -87,9 +83,7 @@ impl TicketRegistry {
     }
 
     /// Like [`Self::collect`], but waits until the ticket has its slot or has ended. A waiting ticket stays open while this call lasts.
-    ///
-    /// # Errors
-    /// The same as [`Self::collect`].
+    /// Errors: the same as [`Self::collect`].
     pub(crate) async fn collect_granted(
         &self,
         number: u64,
@@ -106,9 +100,7 @@ impl TicketRegistry {
     }
 
     /// Whether a ticket still waits for its slot. The question keeps it open as long as a wait that ends now would.
-    ///
-    /// # Errors
-    /// The same as [`Self::collect`].
+    /// Errors: the same as [`Self::collect`].
     pub(crate) async fn still_waits(&self, number: u64, caller: &Identity) -> Result<bool, Refusal> {
         // collect() answers for what may not be watched, and for what has ended meanwhile
         let Ok(watching) = self.watch(&id_of(number)?, false, caller) else { return Ok(false) };
@@ -120,9 +112,7 @@ impl TicketRegistry {
     }
 
     /// Ends a ticket, if there is one that the caller may touch.
-    ///
-    /// # Errors
-    /// The store cannot write.
+    /// Errors: the store cannot write.
     pub(crate) async fn close_numbered(&self, number: u64, caller: &Identity) -> Result<(), Refusal> {
         let closed = self.0.decide(|state, now| {
             if let NumberedTicket::Known(View::Open(_)) = state.numbered(number, caller, now)? {

@@ -63,9 +63,7 @@ impl WaitSlots {
     }
 
     /// Takes a slot.
-    ///
-    /// # Errors
-    /// There is none, or the caller has all of its own; counted.
+    /// Errors: there is none, or the caller has all of its own; counted.
     pub(crate) fn take(&self, caller: &Caller) -> Result<WaitSlot, Refusal> {
         self.take_uncounted(caller).inspect_err(|_refusal| {
             self.metrics.ticket_waits_refused.inc();

@@ -48,9 +48,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Connects to the primary. Of several, the one with the latest timeline counts.
-    ///
-    /// # Errors
-    /// There is none that may be used; the text has what is wrong with each host.
+    /// Errors: there is none that may be used; the text has what is wrong with each host.
     pub(super) async fn open(target: &Target) -> Result<Self, PostgresError> {
         let mut tries = JoinSet::new();
         for host in 0..target.hosts.len() {

@@ -103,9 +103,7 @@ struct PositionFile {
 
 impl KeptPosition {
     /// Reads the file.
-    ///
-    /// # Errors
-    /// It cannot be read, is a link, or both slots are damaged.
+    /// Errors: it cannot be read, is a link, or both slots are damaged.
     pub(super) fn read(path: Option<PathBuf>) -> Result<Self, PostgresError> {
         let Some(path) = path else { return Ok(Self::default()) };
         let mut read = Vec::new();

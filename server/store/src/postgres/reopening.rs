@@ -15,9 +15,7 @@ const OWN_LAST_COMMIT: &str =
 const NOTE_LOSS: &str = "INSERT INTO plimsoll.lost (epoch, at, commits) VALUES ($1, now(), $2)";
 
 /// Checks the store. Commits that are gone are counted, in the status and in the database, where the next server finds the count.
-///
-/// # Errors
-/// It is another store, or commits that were acknowledged are gone.
+/// Errors: it is another store, or commits that were acknowledged are gone.
 pub(super) async fn check_store(
     client: &Client,
     held: &HeldStore,

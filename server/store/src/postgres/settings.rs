@@ -48,9 +48,7 @@ impl PostgresSettings {
     pub const POSITION_FILE: &str = "plimsoll.database";
 
     /// Checks a URL without connecting.
-    ///
-    /// # Errors
-    /// The text says what is wrong. It never repeats the URL, which may have a password in it.
+    /// Errors: the text says what is wrong. It never repeats the URL, which may have a password in it.
     pub fn check_url(url: &str) -> Result<(), String> {
         parse_url(url).map(drop)
     }

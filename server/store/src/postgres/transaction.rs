@@ -130,9 +130,7 @@ impl WriterSession {
 
     /// Whether the commit `number`, which had no answer, is there and is replicated. If it is not, it never will be: its number is
     /// taken, so a transaction that arrives late fails.
-    ///
-    /// # Errors
-    /// Nothing is known yet; the call may be repeated.
+    /// Errors: nothing is known yet; the call may be repeated.
     pub(super) async fn settle(&self, epoch: i64, number: i64) -> Result<bool, PostgresError> {
         let (client, warnings) = (&self.connection.client, self.connection.warnings());
         let (begun, fenced, given_up, applied, committed) = tokio::join!(

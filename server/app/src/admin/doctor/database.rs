@@ -10,9 +10,7 @@ use crate::runtime::settings::{Config, refuse_two_stores};
 const DATABASE_CHECK: &str = "database";
 
 /// A line for each check. If the database cannot be looked at, there is only one.
-///
-/// # Errors
-/// The runtime for the connection cannot be started.
+/// Errors: the runtime for the connection cannot be started.
 pub(super) fn check_database(config: &Config) -> anyhow::Result<Vec<CheckLine>> {
     if let Err(error) = refuse_two_stores(&config.data_dir) {
         return Ok(vec![CheckLine::fail(DATABASE_CHECK, format!("{error:#}"))]);

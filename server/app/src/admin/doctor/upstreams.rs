@@ -29,9 +29,7 @@ pub(super) fn check_limit_ranges(config: &Config) -> anyhow::Result<Option<Check
 }
 
 /// A line for each upstream. None if there is no pools file, or a wrong one, which has a line of its own.
-///
-/// # Errors
-/// The runtime for the calls cannot be started.
+/// Errors: the runtime for the calls cannot be started.
 pub(super) fn check_upstreams(config: &Config) -> anyhow::Result<Vec<CheckLine>> {
     let placement = config.pools_file.as_deref().and_then(|file| pools::read(file).ok()).unwrap_or_default();
     let upstreams = placement.pools().iter().filter_map(|pool| pool.upstream.clone());

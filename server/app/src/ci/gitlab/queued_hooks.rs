@@ -39,9 +39,7 @@ pub(super) struct FirstHook {
 
 impl HookClaim {
     /// Marks the hashes as known.
-    ///
-    /// # Errors
-    /// One of them is known already: the hook is a repetition.
+    /// Errors: one of them is known already: the hook is a repetition.
     pub(super) fn claim(all: &Arc<Mutex<KnownHooks>>, names: Vec<u64>) -> Result<Self, FirstHook> {
         let mut known = all.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(first) = names.iter().find_map(|name| known.hashes.get(name)) {

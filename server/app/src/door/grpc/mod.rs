@@ -194,9 +194,7 @@ pub(crate) async fn serve_standby(
 }
 
 /// Serves until `parts.stopping`, then lets running calls end.
-///
-/// # Errors
-/// A protobuf descriptor is invalid.
+/// Errors: a protobuf descriptor is invalid.
 pub(crate) async fn serve(
     listener: Listener,
     parts: GrpcParts,

@@ -41,9 +41,7 @@ pub(super) fn outbound<T>() -> (Outbound<T>, Answers<T>) {
 
 impl<T> Outbound<T> {
     /// Queues an answer. Waits while the queue is full.
-    ///
-    /// # Errors
-    /// The client has left or does not read; the stream must end with this status.
+    /// Errors: the client has left or does not read; the stream must end with this status.
     pub(super) async fn send(&self, answer: T) -> Result<(), Status> {
         match self.answers.send_timeout(Ok(answer), READ_WITHIN).await {
             Ok(()) => Ok(()),

@@ -42,9 +42,7 @@ impl PendingAcks {
 
     /// The next acknowledgement, for all batches of one attempt that are on disk. Waits for ever if
     /// no batch is pending. The future may be dropped and the method called again.
-    ///
-    /// # Errors
-    /// The first batch that was refused.
+    /// Errors: the first batch that was refused.
     pub(super) async fn next(&mut self) -> Result<Answer, Refusal> {
         if let Some(refusal) = self.refused.take() {
             return Err(refusal);

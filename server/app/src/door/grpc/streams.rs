@@ -54,9 +54,7 @@ impl Streams {
     }
 
     /// Takes the slots for a stream of an admitted call.
-    ///
-    /// # Errors
-    /// All slots of the kind or of the caller are taken; the status is the answer.
+    /// Errors: all slots of the kind or of the caller are taken; the status is the answer.
     pub(super) fn reserve(&self, caller: Caller) -> Result<ReservedStream<'_>, Status> {
         let StreamLimit { what, most } = self.at_once;
         let place = Arc::clone(&self.slots).try_acquire_owned();

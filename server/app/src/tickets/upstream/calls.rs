@@ -94,9 +94,7 @@ pub(super) struct UpstreamClient {
 
 impl UpstreamClient {
     /// The client for an upstream. Reads the certificates that the system trusts.
-    ///
-    /// # Errors
-    /// `upstream_ca_file` does not contain the certificate of a CA.
+    /// Errors: `upstream_ca_file` does not contain the certificate of a CA.
     pub(super) fn new(upstream: &PoolUpstream) -> anyhow::Result<Self> {
         let authorization = upstream.address.credentials().map(|credentials| {
             let mut value = HeaderValue::try_from(format!("Basic {}", BASE64_STANDARD.encode(credentials)))?;

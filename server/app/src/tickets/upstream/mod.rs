@@ -82,9 +82,7 @@ fn batch_of(writes: &[LedgerWrite]) -> Result<Batch, RecordError> {
 }
 
 /// Makes a call that changes nothing at an upstream.
-///
-/// # Errors
-/// There is no usable answer.
+/// Errors: there is no usable answer.
 pub(crate) async fn check_upstream(upstream: &PoolUpstream) -> anyhow::Result<()> {
     let client = UpstreamClient::new(upstream)?;
     client.collect(1).await.map(drop).map_err(|failure| anyhow!(failure.text()))

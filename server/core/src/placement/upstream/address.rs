@@ -17,9 +17,7 @@ pub struct UpstreamAddress {
 
 impl UpstreamAddress {
     /// Reads `http://HOST:PORT`, or with `https`, `USER:PASSWORD@` and a path.
-    ///
-    /// # Errors
-    /// Why it is no such address; never with a part of it, since any part may be a password.
+    /// Errors: why it is no such address; never with a part of it, since any part may be a password.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         if text.len() > ADDRESS_BYTES {
             return Err("is too long");

@@ -20,9 +20,7 @@ const BODY_BYTES: usize = 1024 * 1024;
 const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 /// Reads the text of a call.
-///
-/// # Errors
-/// It is of another type, too large, too slow or no text; the status for that.
+/// Errors: it is of another type, too large, too slow or no text; the status for that.
 pub(super) async fn read(headers: &HeaderMap, body: Body) -> Result<String, (StatusCode, FieldViolation)> {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
@@ -45,9 +43,7 @@ pub(super) async fn read(headers: &HeaderMap, body: Body) -> Result<String, (Sta
 }
 
 /// Parses a call.
-///
-/// # Errors
-/// It is not well-formed, defines something of its own, is too deep, or is no call.
+/// Errors: it is not well-formed, defines something of its own, is too deep, or is no call.
 pub(super) fn parse(sent: &str) -> Result<MethodCall<'static>, Fault> {
     xml::check(sent).map_err(|why| Fault::new(NOT_WELL_FORMED, why))?;
     let MethodCall { name, params } = MethodCall::from_xml(sent)
