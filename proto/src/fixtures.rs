@@ -23,9 +23,6 @@ pub enum Fill {
 }
 
 /// A test message of type `plimsoll.v1.NAME`.
-///
-/// # Panics
-/// If there is no such message, or it is not an `M`.
 #[must_use]
 #[allow(clippy::expect_used, reason = "for tests")]
 pub fn message<M: Message + Default>(name: &str, fill: Fill) -> M {
@@ -119,9 +116,6 @@ impl MessageMaker {
 }
 
 /// Decodes a message that was recorded as hexadecimal digits.
-///
-/// # Panics
-/// If it is no such message.
 #[must_use]
 #[allow(clippy::unwrap_used, reason = "for tests")]
 pub fn recorded<M: Message + Default>(hex: &str) -> M {
@@ -131,9 +125,6 @@ pub fn recorded<M: Message + Default>(hex: &str) -> M {
 }
 
 /// Compares a text with the expected one. If they differ, the actual text is left in the temporary directory as `NAME.txt`.
-///
-/// # Panics
-/// If the texts differ.
 #[allow(clippy::panic, reason = "for tests")]
 pub fn assert_pinned(now: &str, pinned: &str, name: &str) {
     if now != pinned {
@@ -146,9 +137,6 @@ pub fn assert_pinned(now: &str, pinned: &str, name: &str) {
 
 /// Compares what people read with a recorded file, which has each text below the sentence that it keeps true. A line that changes there
 /// changed for people, so read it.
-///
-/// # Panics
-/// If they differ, as [`assert_pinned`].
 pub fn assert_recorded(texts: &[(&str, String)], recorded: &str, name: &str) {
     let now: Vec<String> = texts.iter().map(|(promise, text)| format!("## {promise}\n{text}\n")).collect();
     assert_pinned(&now.join("\n"), recorded, name);

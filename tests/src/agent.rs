@@ -29,9 +29,6 @@ pub struct Answer {
 
 impl Answer {
     /// Runs a program to its end.
-    ///
-    /// # Panics
-    /// The program cannot be started.
     #[expect(clippy::expect_used, reason = "without the program no test can run")]
     pub fn of(command: &mut Command) -> Self {
         let output = command.output().expect("the program must start");
@@ -40,9 +37,6 @@ impl Answer {
     }
 
     /// Runs a program that writes only UTF-8 to its end.
-    ///
-    /// # Panics
-    /// The program cannot be started, or it wrote other bytes.
     #[expect(clippy::expect_used, reason = "a test whose program writes no text has failed")]
     pub fn of_text(command: &mut Command) -> Self {
         let output = command.output().expect("the program must start");
@@ -51,9 +45,6 @@ impl Answer {
     }
 
     /// What a program that has succeeded wrote to stdout.
-    ///
-    /// # Panics
-    /// It has failed.
     #[track_caller]
     pub fn done(self) -> String {
         assert_eq!(self.code, Some(0), "{self:?}");
@@ -113,9 +104,6 @@ impl Agent {
     }
 
     /// Runs it to its end and reads its JSON.
-    ///
-    /// # Panics
-    /// What it wrote is not JSON.
     #[expect(clippy::panic, reason = "a test that gets no JSON has failed")]
     pub fn json(&self, arguments: &[&str]) -> serde_json::Value {
         let answer = self.call(&[arguments, &["-o", "json"]].concat());

@@ -132,9 +132,6 @@ impl Sender {
 }
 
 /// A request with a token; without one if it is empty.
-///
-/// # Panics
-/// The token cannot be in a header.
 #[expect(clippy::expect_used, reason = "a test that cannot send its token has failed")]
 pub fn with_token<T>(token: &str, message: T) -> Request<T> {
     let mut request = Request::new(message);

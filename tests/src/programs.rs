@@ -57,9 +57,6 @@ impl Programs {
     }
 
     /// The programs for tests, built once.
-    ///
-    /// # Panics
-    /// They cannot be built.
     #[expect(clippy::expect_used, reason = "without the programs no test can run")]
     pub fn for_tests() -> &'static Self {
         static BUILT: OnceLock<Programs> = OnceLock::new();

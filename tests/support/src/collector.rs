@@ -114,25 +114,16 @@ impl Drop for FakeCollector {
 
 impl FakeCollector {
     /// Starts one with these faults.
-    ///
-    /// # Panics
-    /// There is no free port.
     pub async fn start(faults: CollectorFaults) -> Self {
         Self::start_on(Server::builder(), faults).await
     }
 
     /// Starts one on a server of the caller's making, for example with TLS.
-    ///
-    /// # Panics
-    /// There is no free port.
     pub async fn start_on(mut server: Server, faults: CollectorFaults) -> Self {
         Self::serve(faults, |service| server.add_service(service)).await
     }
 
     /// Starts one beside other services.
-    ///
-    /// # Panics
-    /// There is no free port.
     pub async fn serve(
         faults: CollectorFaults,
         beside: impl FnOnce(CollectorServer<CollectorService>) -> Router,
@@ -148,33 +139,21 @@ impl FakeCollector {
     }
 
     /// An attempt as the collector has it; an empty one if it has none.
-    ///
-    /// # Panics
-    /// The collector panicked.
     pub fn attempt(&self, id: &str) -> HeldAttempt {
         self.state.lock().unwrap().attempts.get(id).cloned().unwrap_or_default()
     }
 
     /// How an attempt ended.
-    ///
-    /// # Panics
-    /// It has not ended.
     pub fn finish(&self, id: &str) -> Finish {
         self.attempt(id).finish.unwrap()
     }
 
     /// Lets the collector have an attempt already.
-    ///
-    /// # Panics
-    /// The collector panicked.
     pub fn preset(&self, id: &str, held: HeldAttempt) {
         self.state.lock().unwrap().attempts.insert(id.to_owned(), held);
     }
 
     /// Waits until `wanted` is seen, and forgets what was before.
-    ///
-    /// # Panics
-    /// The collector ended.
     pub async fn wait_for(&mut self, wanted: impl Fn(&CollectorEvent) -> bool) {
         while let Some(seen) = self.seen.recv().await {
             if wanted(&seen) {

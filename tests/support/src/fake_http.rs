@@ -32,9 +32,6 @@ impl Drop for FakeServer {
 
 impl FakeServer {
     /// Starts a server. `respond` gets the head of a request, and returns the whole response; `None`: there is never one.
-    ///
-    /// # Panics
-    /// There is no free port.
     pub async fn start(respond: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -56,9 +53,6 @@ impl FakeServer {
     }
 
     /// Heads of the requests so far.
-    ///
-    /// # Panics
-    /// A response panicked.
     #[must_use]
     pub fn heads(&self) -> Vec<String> {
         self.heads.lock().unwrap().clone()
@@ -77,9 +71,6 @@ fn recorded(
 }
 
 /// Reads the head of one request, and responds. A request that breaks off gets no response.
-///
-/// # Panics
-/// The head is not text.
 pub async fn respond_once<S: AsyncRead + AsyncWrite + Unpin>(
     mut stream: S,
     respond: impl FnOnce(&str) -> Option<String>,

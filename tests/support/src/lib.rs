@@ -24,9 +24,6 @@ use std::{
 };
 
 /// All files below a folder, by their names.
-///
-/// # Panics
-/// The folder cannot be read.
 #[expect(clippy::unwrap_used, reason = "a test that cannot read the tree must fail")]
 pub fn files_below(dir: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();

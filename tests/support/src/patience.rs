@@ -8,9 +8,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 const LOOKS: u32 = 3000;
 
 /// Looks again and again until `done`, and returns what was seen then.
-///
-/// # Panics
-/// It never happens; the message shows what was seen last.
 pub async fn eventually<T: Debug>(
     what: &str,
     mut look: impl AsyncFnMut() -> T,

@@ -2,6 +2,13 @@
 //!
 //! A process shares one; each test takes a database of its own there. The server ends with the process, also if that is killed.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a database that cannot do its work must fail the test"
+)]
+
 use std::{
     fs,
     io::{BufRead as _, BufReader},
@@ -47,18 +54,12 @@ static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 impl PostgresServer {
     /// The server of this process; `None` if PostgreSQL is not installed.
-    ///
-    /// # Panics
-    /// PostgreSQL does not start; or it is not installed, and `PLIMSOLL_POSTGRES_REQUIRED` is set.
     pub fn shared() -> Option<&'static Self> {
         static SHARED: OnceLock<Option<PostgresServer>> = OnceLock::new();
         SHARED.get_or_init(|| Self::start(|_folder| Vec::new())).as_ref()
     }
 
     /// A server for one test. `prepare` may put files into the folder, which then belong to the server; it returns settings as `name=value`.
-    ///
-    /// # Panics
-    /// As [`Self::shared`].
     pub fn start(prepare: impl FnOnce(&Path) -> Vec<String>) -> Option<Self> {
         let programs = installed_programs()?;
         remove_left_over();
@@ -75,9 +76,6 @@ impl PostgresServer {
     }
 
     /// A standby of this server with the same settings, which follows its log from now on.
-    ///
-    /// # Panics
-    /// It cannot be made, or does not start.
     #[must_use]
     pub fn new_standby(&self) -> Self {
         let (programs, settings) = (self.programs.clone(), self.settings.clone());
@@ -90,10 +88,6 @@ impl PostgresServer {
     }
 
     /// Makes a stopped server a standby of another one, on the same port. What it had is gone.
-    ///
-    /// # Panics
-    /// As [`Self::new_standby`].
-    #[expect(clippy::unwrap_used, reason = "for tests")]
     pub fn follow(&self, primary: &Self) {
         fs::remove_dir_all(self.data()).unwrap();
         self.copy(primary);
@@ -114,8 +108,6 @@ impl PostgresServer {
         ]);
         run_to_end(copy.arg(self.data()));
     }
-
-    #[expect(clippy::panic, reason = "for tests")]
     fn launch_on_a_free_port(&mut self) {
         // the port is free now, and may be taken by another process before the server has it
         let started = (0..5).find_map(|_try| self.launch(free_port()));
@@ -136,9 +128,6 @@ impl PostgresServer {
     }
 
     /// Runs statements; returns the rows, with `|` between columns.
-    ///
-    /// # Panics
-    /// A statement fails.
     pub fn sql(&self, database: &str, statements: &str) -> String {
         let Output { status, stdout, stderr } = self.psql(database, statements);
         assert!(status.success(), "{statements}: {}", String::from_utf8_lossy(&stderr));
@@ -146,10 +135,6 @@ impl PostgresServer {
     }
 
     /// Runs statements, which may fail.
-    ///
-    /// # Panics
-    /// The client does not start.
-    #[expect(clippy::unwrap_used, reason = "for tests")]
     pub fn psql(&self, database: &str, statements: &str) -> Output {
         let mut psql = self.client("psql");
         psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", statements, &self.url(database)]);
@@ -180,26 +165,16 @@ impl PostgresServer {
     }
 
     /// Starts it again, on the same port. It recovers first.
-    ///
-    /// # Panics
-    /// It does not start.
     pub fn start_again(&self) {
         assert_eq!(self.launch(self.port), Some(self.port), "PostgreSQL does not start again");
     }
 
     /// Makes a stopped server a standby from its next start on.
-    ///
-    /// # Panics
-    /// The file cannot be written.
-    #[expect(clippy::unwrap_used, reason = "for tests")]
     pub fn make_standby(&self) {
         fs::write(self.data().join("standby.signal"), "").unwrap();
     }
 
     /// Makes a standby the primary. Returns once it takes writes.
-    ///
-    /// # Panics
-    /// It is no standby, or takes no writes after a minute.
     pub fn promote(&self) {
         assert_eq!(self.sql("postgres", "SELECT pg_promote()"), "t", "the standby is promoted");
     }
@@ -257,7 +232,6 @@ impl Drop for PostgresServer {
 }
 
 /// Starts the server, sends its process id once it takes connections, and waits for its end.
-#[expect(clippy::unwrap_used, reason = "for tests")]
 fn watch(mut postgres: Command, started: &mpsc::Sender<u32>) {
     let mut child = postgres.spawn().unwrap();
     let pid = child.id();
@@ -269,7 +243,6 @@ fn watch(mut postgres: Command, started: &mpsc::Sender<u32>) {
 }
 
 /// The programs of the newest PostgreSQL; `None` if it is not installed and not required.
-#[expect(clippy::print_stderr, reason = "for tests")]
 fn installed_programs() -> Option<PathBuf> {
     let programs = programs();
     if programs.is_none() {
@@ -282,7 +255,6 @@ fn installed_programs() -> Option<PathBuf> {
 }
 
 /// A new folder, which is named after this process.
-#[expect(clippy::unwrap_used, reason = "for tests")]
 fn new_folder() -> PathBuf {
     let name = format!("{FOLDER}{}-{}", process::id(), NUMBER.fetch_add(1, Relaxed));
     let folder = std::env::temp_dir().join(name);
@@ -290,8 +262,6 @@ fn new_folder() -> PathBuf {
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
     folder
 }
-
-#[expect(clippy::unwrap_used, reason = "for tests")]
 fn run_to_end(program: &mut Command) {
     let ended = program.output().unwrap();
     assert!(ended.status.success(), "{program:?}: {}", String::from_utf8_lossy(&ended.stderr));
@@ -316,7 +286,6 @@ fn is_root() -> bool {
 }
 
 /// Makes the folder and its files the server's.
-#[expect(clippy::unwrap_used, reason = "for tests")]
 fn give_to_server(folder: &Path) {
     if !is_root() {
         return;
@@ -331,10 +300,6 @@ fn give_to_server(folder: &Path) {
 }
 
 /// A port of 127.0.0.1 that is free, another one at each call.
-///
-/// # Panics
-/// None is free.
-#[expect(clippy::unwrap_used, reason = "for tests")]
 pub fn free_port() -> u16 {
     // below the range from which the system gives out ports: a server that is stopped and started again keeps its own
     let first = process::id().wrapping_mul(31);

@@ -28,9 +28,6 @@ impl SmallDisk {
     }
 
     /// From now on every write there fails.
-    ///
-    /// # Panics
-    /// It cannot be mounted again.
     pub fn read_only(&self) {
         let remounted = Command::new("mount").args(["-o", "remount,ro"]).arg(&self.0).status();
         assert!(remounted.unwrap().success(), "{} stays writable", self.0.display());
