@@ -8,7 +8,10 @@ use plimsoll_core::domain::{
 use plimsoll_proto::{key::TEXTS, key_texts};
 use prost::Message;
 
-use super::Damage;
+use super::{
+    Damage,
+    field::{FieldValue, packed},
+};
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct PackedKey {
@@ -42,70 +45,49 @@ pub(super) struct PackedKey {
     input_bytes: Option<u64>,
 }
 
-#[derive(Clone, Copy, PartialEq, Message)]
-pub(super) struct PackedPrediction {
-    #[prost(uint64, tag = "1")]
-    memory_request: u64,
-    #[prost(uint64, tag = "2")]
-    memory_limit: u64,
-    #[prost(double, tag = "3")]
-    cpu_request: f64,
-    #[prost(uint64, tag = "4")]
-    wall_p95: u64,
-    #[prost(bool, tag = "5")]
-    is_default: bool,
-    #[prost(uint64, tag = "6")]
-    wall_p50: u64,
+packed! {
+    PackedPrediction of PredictionSnapshot {
+        1 uint64 memory_request: Bytes,
+        2 uint64 memory_limit: Bytes,
+        3 double cpu_request: Cores,
+        4 uint64 wall_p95: Millis,
+        5 bool is_default: bool,
+        6 uint64 wall_p50: Millis,
+    }
 }
 
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct PackedPhase {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(uint64, tag = "2")]
-    started: u64,
-    #[prost(uint64, tag = "3")]
-    wall: u64,
-    #[prost(uint64, tag = "4")]
-    need_peak: u64,
-    #[prost(uint64, tag = "5")]
-    cpu: u64,
+packed! {
+    PackedPhase of Phase {
+        1 string name: String,
+        2 uint64 started: Millis,
+        3 uint64 wall: Millis,
+        4 uint64 need_peak: Bytes,
+        5 uint64 cpu: CpuMicros,
+    }
 }
 
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct PackedLargestProcess {
-    #[prost(string, tag = "1")]
-    program: String,
-    #[prost(string, tag = "2")]
-    file: String,
-    #[prost(uint64, tag = "3")]
-    memory: u64,
-    #[prost(uint64, tag = "4")]
-    elapsed: u64,
+packed! {
+    PackedLargestProcess of LargestProcess {
+        1 string program: String,
+        2 string file: String,
+        3 uint64 memory: Bytes,
+        4 uint64 elapsed: Millis,
+    }
 }
 
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct PackedRescue {
-    #[prost(uint64, optional, tag = "1")]
-    would_pause: Option<u64>,
-    #[prost(uint32, tag = "2")]
-    would_pause_processes: u32,
-    #[prost(uint32, tag = "3")]
-    pauses: u32,
-    #[prost(uint64, tag = "4")]
-    paused: u64,
-    #[prost(uint64, tag = "5")]
-    paused_process_time: u64,
-    #[prost(uint64, tag = "6")]
-    together_peak: u64,
-    #[prost(string, tag = "7")]
-    gave_up: String,
-    #[prost(uint32, tag = "8")]
-    raises: u32,
-    #[prost(uint64, optional, tag = "9")]
-    ended: Option<u64>,
-    #[prost(uint64, tag = "10")]
-    raised_byte_seconds: u64,
+packed! {
+    PackedRescue of Rescue {
+        1 uint64(optional) would_pause: Option<Millis>,
+        2 uint32 would_pause_processes: u32,
+        3 uint32 pauses: u32,
+        4 uint64 paused: Millis,
+        5 uint64 paused_process_time: Millis,
+        6 uint64 together_peak: Bytes,
+        7 string gave_up: String,
+        8 uint32 raises: u32,
+        9 uint64(optional) ended: Option<Millis>,
+        10 uint64 raised_byte_seconds: u64,
+    }
 }
 
 impl PackedKey {
@@ -140,95 +122,5 @@ impl PackedKey {
     /// The texts, in the order of [`plimsoll_proto::key::KEY_TEXTS`].
     fn texts_mut(&mut self) -> [&mut String; TEXTS] {
         key_texts!(self, git_ref, &mut)
-    }
-}
-
-impl PackedPrediction {
-    pub(super) fn of(predicted: &PredictionSnapshot) -> Self {
-        Self {
-            memory_request: predicted.memory_request.0,
-            memory_limit: predicted.memory_limit.0,
-            cpu_request: predicted.cpu_request.0,
-            wall_p95: predicted.wall_p95.0,
-            wall_p50: predicted.wall_p50.0,
-            is_default: predicted.is_default,
-        }
-    }
-
-    pub(super) fn prediction(self) -> PredictionSnapshot {
-        PredictionSnapshot {
-            memory_request: Bytes(self.memory_request),
-            memory_limit: Bytes(self.memory_limit),
-            cpu_request: Cores(self.cpu_request),
-            wall_p95: Millis(self.wall_p95),
-            wall_p50: Millis(self.wall_p50),
-            is_default: self.is_default,
-        }
-    }
-}
-
-impl PackedPhase {
-    pub(super) fn of(phase: &Phase) -> Self {
-        Self {
-            name: phase.name.clone(),
-            started: phase.started.0,
-            wall: phase.wall.0,
-            need_peak: phase.need_peak.0,
-            cpu: phase.cpu.0,
-        }
-    }
-
-    pub(super) fn phase(self) -> Phase {
-        Phase {
-            name: self.name,
-            started: Millis(self.started),
-            wall: Millis(self.wall),
-            need_peak: Bytes(self.need_peak),
-            cpu: CpuMicros(self.cpu),
-        }
-    }
-}
-
-impl PackedLargestProcess {
-    pub(super) fn of(process: &LargestProcess) -> Self {
-        let LargestProcess { program, file, memory, elapsed } = process.clone();
-        Self { program, file, memory: memory.0, elapsed: elapsed.0 }
-    }
-
-    pub(super) fn largest_process(self) -> LargestProcess {
-        let Self { program, file, memory, elapsed } = self;
-        LargestProcess { program, file, memory: Bytes(memory), elapsed: Millis(elapsed) }
-    }
-}
-
-impl PackedRescue {
-    pub(super) fn of(rescue: &Rescue) -> Self {
-        Self {
-            would_pause: rescue.would_pause.map(|time| time.0),
-            would_pause_processes: rescue.would_pause_processes,
-            pauses: rescue.pauses,
-            paused: rescue.paused.0,
-            paused_process_time: rescue.paused_process_time.0,
-            together_peak: rescue.together_peak.0,
-            gave_up: rescue.gave_up.clone(),
-            raises: rescue.raises,
-            ended: rescue.ended.map(|time| time.0),
-            raised_byte_seconds: rescue.raised_byte_seconds,
-        }
-    }
-
-    pub(super) fn rescue(self) -> Rescue {
-        Rescue {
-            would_pause: self.would_pause.map(Millis),
-            would_pause_processes: self.would_pause_processes,
-            pauses: self.pauses,
-            paused: Millis(self.paused),
-            paused_process_time: Millis(self.paused_process_time),
-            together_peak: Bytes(self.together_peak),
-            gave_up: self.gave_up,
-            raises: self.raises,
-            ended: self.ended.map(Millis),
-            raised_byte_seconds: self.raised_byte_seconds,
-        }
     }
 }
