@@ -142,12 +142,17 @@ pub fn with_token<T>(token: &str, message: T) -> Request<T> {
     request
 }
 
+/// The key of a package.
+pub fn key(package: &str) -> pb::Key {
+    pb::Key { package: package.to_owned(), ..pb::Key::default() }
+}
+
 /// A Hello for `attempt` of a package, by session `s-<attempt>`.
 pub fn hello(attempt: &str, package: &str) -> pb::Hello {
     pb::Hello {
         attempt: attempt.to_owned(),
         session: format!("s-{attempt}"),
-        key: Some(pb::Key { package: package.to_owned(), ..pb::Key::default() }),
+        key: Some(key(package)),
         number: 1,
         source: pb::Source::CgroupV2.into(),
         started_unix_ms: 1_700_000_000_000,

@@ -21,7 +21,7 @@ mod words;
 
 pub use access::AccessFile;
 pub use agent::{Agent, Answer};
-pub use client::{Sender, batch, finish, hello, sample, with_token};
+pub use client::{Sender, batch, finish, hello, key, sample, with_token};
 pub use files::allow_open_files;
 pub use issuer::{Issuer, unix_now};
 pub use plimsoll_support::patience::eventually;

@@ -221,6 +221,12 @@ impl Server {
         connected.map_err(|error| Status::unavailable(error.to_string()))
     }
 
+    /// Waits until it is ready.
+    pub async fn wait_until_ready(&self) {
+        let ready = async || self.get("/readyz").map(|(status, _)| status).ok();
+        eventually("the server is ready", ready, |status| *status == Some(200)).await;
+    }
+
     /// Waits until its metrics hold this line.
     pub async fn wait_for_metric(&self, line: &str) {
         let metrics = async || self.get("/metrics").map_or_else(|error| error.to_string(), |answer| answer.1);

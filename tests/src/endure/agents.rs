@@ -119,14 +119,23 @@ async fn deliver(url: &str, attempt: &str, acknowledged: &mut u64, total: &Atomi
     stream.close(finish(attempt, SAMPLES, Some(0))).await
 }
 
-/// Delivers what is missing of the attempts in a ledger, undisturbed.
-pub(super) async fn complete(url: &str, ledger: &Ledger) -> anyhow::Result<()> {
-    for (attempt, acknowledged) in ledger {
-        if let Some(mut acknowledged) = *acknowledged {
+/// Waits for the end of agents that were told to stop; gives what was acknowledged to all of them.
+pub(super) async fn ended(mut agents: JoinSet<anyhow::Result<Ledger>>) -> anyhow::Result<Ledger> {
+    let mut ledger = Ledger::new();
+    while let Some(ended) = agents.join_next().await {
+        ledger.extend(ended??);
+    }
+    Ok(ledger)
+}
+
+/// Delivers what is missing of the attempts in a ledger, undisturbed, and checks all of it as [`check`] does.
+pub(super) async fn complete(url: &str, ledger: &mut Ledger) -> anyhow::Result<u64> {
+    for (attempt, acknowledged) in &mut *ledger {
+        if let Some(mut acknowledged) = acknowledged.take() {
             deliver(url, attempt, &mut acknowledged, &AtomicU64::default()).await?;
         }
     }
-    Ok(())
+    check(url, ledger).await
 }
 
 /// Checks that the server holds what the ledger says, each sample once; gives the number of samples checked.

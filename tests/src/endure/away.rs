@@ -2,17 +2,16 @@
 
 use std::{path::Path, process::Child, sync::Arc, time::Duration};
 
-use anyhow::ensure;
-use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
+use anyhow::{Context as _, ensure};
 use plimsoll_support::postgres::PostgresServer;
 use tokio::{sync::watch, task::spawn_blocking};
 
 use super::{
     Dice, Killed,
-    agents::{self, Ledger, World},
+    agents::{self, World},
     kill::{DEATH_MS, live},
 };
-use crate::{Agent, Programs, Server, eventually};
+use crate::{Agent, Programs, Server, key};
 
 /// One of so many times the standby takes the place of the primary. Otherwise the primary starts again.
 const PROMOTION_EVERY: u64 = 3;
@@ -56,7 +55,8 @@ impl DatabaseCrashes {
             tokio::time::sleep(Duration::from_millis(dice.below(DEATH_MS))).await;
             let crashed = Arc::clone(&primary);
             spawn_blocking(move || crashed.crash()).await?;
-            predict(&server).await?;
+            // the answer comes from memory
+            server.predict(key("zlib")).await.context("while the database was away")?;
             if round.is_multiple_of(PROMOTION_EVERY) {
                 (primary, standby) = (standby, primary);
             }
@@ -69,17 +69,9 @@ impl DatabaseCrashes {
             }
         }
         stop.send_replace(true);
-        let mut ledger = Ledger::new();
-        while let Some(ended) = agents.join_next().await {
-            ledger.extend(ended??);
-        }
-        let ready = async || server.get("/readyz").map(|(status, _)| status).ok();
-        eventually("the server is ready", ready, |status| *status == Some(200)).await;
-        agents::complete(&server.url(), &ledger).await?;
-        for acknowledged in ledger.values_mut() {
-            *acknowledged = None;
-        }
-        killed.checked = agents::check(&server.url(), &ledger).await?;
+        let mut ledger = agents::ended(agents).await?;
+        server.wait_until_ready().await;
+        killed.checked = agents::complete(&server.url(), &mut ledger).await?;
         (killed.acknowledged, killed.attempts) = (world.acknowledged(), ledger.len() as u64);
         Ok(Some(killed))
     }
@@ -93,15 +85,6 @@ fn bring_back(up: &PostgresServer, down: &PostgresServer, is_promoted: bool) {
     } else {
         up.start_again();
     }
-}
-
-/// Asks while the database is away: the answer comes from memory.
-async fn predict(server: &Server) -> anyhow::Result<()> {
-    let key = Some(pb::Key { package: "zlib".into(), ..pb::Key::default() });
-    let mut client = PredictorClient::connect(server.url()).await?;
-    let answer = client.predict(pb::PredictRequest { key, ..pb::PredictRequest::default() }).await?;
-    ensure!(answer.into_inner().prediction.is_some(), "no prediction while the database was away");
-    Ok(())
 }
 
 /// Starts a build beside an agent that ends while the database is away, or soon after.

@@ -122,14 +122,8 @@ impl Takeovers {
         let url = cluster.url(serving)?;
         place.send_replace(Some(url.clone()));
         stop.send_replace(true);
-        while let Some(ended) = agents.join_next().await {
-            ledger.extend(ended??);
-        }
-        agents::complete(&url, &ledger).await?;
-        for acknowledged in ledger.values_mut() {
-            *acknowledged = None;
-        }
-        found.checked = agents::check(&url, &ledger).await?;
+        ledger.extend(agents::ended(agents).await?);
+        found.checked = agents::complete(&url, &mut ledger).await?;
         found.acknowledged = world.acknowledged.load(Relaxed);
         found.attempts = ledger.len() as u64;
         Ok(Some(found))

@@ -116,7 +116,7 @@ async fn run_until_cut(
     let (place, places) = watch::channel(None);
     let (stop, stops) = watch::channel(false);
     let server = Server::start(programs, &disk.data())?;
-    let mut agents = agents::start(count, round, &World::new(places, stops));
+    let agents = agents::start(count, round, &World::new(places, stops));
     place.send_replace(Some(server.url()));
     tokio::time::sleep(life).await;
     halt(server.pid())?;
@@ -125,12 +125,8 @@ async fn run_until_cut(
     server.kill()?;
     stop.send_replace(true);
     copied?;
-    // what the server said before it was halted is still on its way: the agents have heard all of it when they end
-    let mut ledger = Ledger::new();
-    while let Some(ended) = agents.join_next().await {
-        ledger.extend(ended??);
-    }
-    Ok(ledger)
+    // what the server sent before it was halted is still on its way: the agents have all of it when they end
+    agents::ended(agents).await
 }
 
 /// Stops a process, and waits until it stands still.

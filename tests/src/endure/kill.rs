@@ -6,7 +6,7 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{
     Dice,
-    agents::{self, Ledger, World},
+    agents::{self, World},
 };
 use crate::{Programs, Server};
 
@@ -79,16 +79,9 @@ impl Kills {
             }
         }
         stop.send_replace(true);
-        let mut ledger = Ledger::new();
-        while let Some(ended) = agents.join_next().await {
-            ledger.extend(ended??);
-        }
+        let mut ledger = agents::ended(agents).await?;
         let server = Server::start(programs, dir.path())?;
-        agents::complete(&server.url(), &ledger).await?;
-        for acknowledged in ledger.values_mut() {
-            *acknowledged = None;
-        }
-        let checked = agents::check(&server.url(), &ledger).await?;
+        let checked = agents::complete(&server.url(), &mut ledger).await?;
         let acknowledged = world.acknowledged.load(Relaxed);
         Ok(Killed { acknowledged, least, attempts: ledger.len() as u64, checked })
     }

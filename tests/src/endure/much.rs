@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient, stats_client::StatsClient};
+use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
 use tokio::{task::JoinSet, time::Instant};
 use tonic::{
     Status,
@@ -19,9 +19,9 @@ use tonic::{
 };
 
 use crate::{
-    Programs, QUIET, Sender, Server, eventually,
+    Programs, QUIET, Sender, Server,
     figures::{Usage, bytes_below, metric},
-    finish, hello,
+    finish, hello, key,
 };
 
 /// Samples of one message.
@@ -79,18 +79,13 @@ impl Much {
         let (server, mut cost) = (Server::start_with(programs, dir.path(), &options)?, Cost::default());
         (cost.opened, ()) = timed(self.open(server.url())).await?;
         (cost.sent, ()) = timed(self.send(&server.url())).await?;
-        predict(&server).await?;
+        server.predict(key("zlib")).await?;
         cost.resident_kib = [Usage::of(server.pid())?.resident_kib, 0];
         server.kill()?;
 
         let began = Instant::now();
         let server = Server::start_with(programs, dir.path(), &options)?;
-        eventually(
-            "the server is ready",
-            async || server.get("/readyz"),
-            |ready| ready.as_ref().is_ok_and(|(status, _)| *status == 200),
-        )
-        .await?;
+        server.wait_until_ready().await;
         cost.started = began.elapsed();
         cost.disk = bytes_below(dir.path())?;
         let metrics = tokio::task::block_in_place(|| server.get("/metrics"))?.1;
@@ -100,7 +95,7 @@ impl Much {
         ensure!((open - expected).abs() < 0.5, "{open} of {expected} attempts were taken up");
         (cost.shown, cost.rows) = timed(self.show(&server)).await?;
         (cost.sealed, ()) = timed(self.end(&server.url())).await?;
-        predict(&server).await?;
+        server.predict(key("zlib")).await?;
         cost.resident_kib[1] = Usage::of(server.pid())?.resident_kib;
         ensure!(server.stop()?.success(), "the server does not stop");
         Ok(cost)
@@ -160,14 +155,6 @@ async fn open_idle(channel: Channel, next: Arc<AtomicU64>, idle: u64) -> Result<
             stream.exchange(hello(&format!("idle-{n}"), "zlib")).await?;
         }
     }
-}
-
-/// Another caller asks.
-async fn predict(server: &Server) -> anyhow::Result<()> {
-    let key = Some(pb::Key { package: "zlib".into(), ..pb::Key::default() });
-    let mut client = PredictorClient::connect(server.url()).await?;
-    client.predict(pb::PredictRequest { key, ..Default::default() }).await?;
-    Ok(())
 }
 
 async fn timed<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<(Duration, T)> {

@@ -1,7 +1,7 @@
 //! Predict while the database of the store is away, beside the same while it is there.
 
 use plimsoll_support::postgres::PostgresServer;
-use plimsoll_tests::{Server, eventually, figures::median};
+use plimsoll_tests::{Server, figures::median};
 use tokio::task::block_in_place;
 use tonic::transport::Endpoint;
 
@@ -16,13 +16,12 @@ const IN_FLIGHT: usize = 4;
 pub(crate) async fn beside_quiet(server: &Server, database: &PostgresServer) -> anyhow::Result<()> {
     let channel = Endpoint::new(server.url())?.connect().await?;
     let (mut quiet, mut away, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    let ready = async || server.get("/readyz").map(|(status, _)| status).ok();
     for _round in 0..ROUNDS {
         let (_, with) = as_fast_as_it_goes(&channel, IN_FLIGHT, Call::Predict).await?;
         block_in_place(|| database.crash());
         let (_, without) = as_fast_as_it_goes(&channel, IN_FLIGHT, Call::Predict).await?;
         block_in_place(|| database.start_again());
-        eventually("the server is ready", ready, |status| *status == Some(200)).await;
+        server.wait_until_ready().await;
         quiet.push(with.quantile_ms(99));
         away.push(without.quantile_ms(99));
         ratios.push(without.quantile_ms(99) / with.quantile_ms(99));
