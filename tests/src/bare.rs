@@ -26,6 +26,7 @@ use tonic::{Request, Response, Status, Streaming, transport};
 /// The word that makes a program the bare server.
 const WORD: &str = "serve-bare";
 
+type RpcResult<T> = Result<Response<T>, Status>;
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 struct Bare;
@@ -34,10 +35,7 @@ struct Bare;
 impl Collector for Bare {
     type StreamStream = Answers<pb::ServerMessage>;
 
-    async fn stream(
-        &self,
-        request: Request<Streaming<pb::AgentMessage>>,
-    ) -> Result<Response<Self::StreamStream>, Status> {
+    async fn stream(&self, request: Request<Streaming<pb::AgentMessage>>) -> RpcResult<Self::StreamStream> {
         let answers = request.into_inner().map(|message| {
             let answer = match message?.message {
                 Some(Sent::Hello(hello)) => {
@@ -64,38 +62,32 @@ fn ack(attempt: String, acknowledged: u64) -> Answer {
 impl Predictor for Bare {
     type PredictBatchStream = Answers<pb::PredictBatchResponse>;
 
-    async fn predict(
-        &self,
-        _request: Request<pb::PredictRequest>,
-    ) -> Result<Response<pb::PredictResponse>, Status> {
+    async fn predict(&self, _request: Request<pb::PredictRequest>) -> RpcResult<pb::PredictResponse> {
         Ok(Response::new(pb::PredictResponse::default()))
     }
 
     async fn predict_batch(
         &self,
         _request: Request<Streaming<pb::PredictRequest>>,
-    ) -> Result<Response<Self::PredictBatchStream>, Status> {
+    ) -> RpcResult<Self::PredictBatchStream> {
         Err(Status::unimplemented("a bare server"))
     }
 
     async fn should_retry(
         &self,
         _request: Request<pb::ShouldRetryRequest>,
-    ) -> Result<Response<pb::ShouldRetryResponse>, Status> {
+    ) -> RpcResult<pb::ShouldRetryResponse> {
         Ok(Response::new(pb::ShouldRetryResponse::default()))
     }
 
     async fn correct_verdict(
         &self,
         _request: Request<pb::CorrectVerdictRequest>,
-    ) -> Result<Response<pb::CorrectVerdictResponse>, Status> {
+    ) -> RpcResult<pb::CorrectVerdictResponse> {
         Err(Status::unimplemented("a bare server"))
     }
 
-    async fn explain(
-        &self,
-        _request: Request<pb::PredictRequest>,
-    ) -> Result<Response<pb::ExplainResponse>, Status> {
+    async fn explain(&self, _request: Request<pb::PredictRequest>) -> RpcResult<pb::ExplainResponse> {
         Ok(Response::new(pb::ExplainResponse::default()))
     }
 }

@@ -10,6 +10,8 @@ use plimsoll_support::collector::{CollectorFaults, FakeCollector};
 use tokio_stream::Empty;
 use tonic::{Request, Response, Status, Streaming, transport::Server};
 
+type RpcResult<T> = Result<Response<T>, Status>;
+
 /// A running server. Ends when it is dropped.
 pub(super) struct Judge {
     collector: FakeCollector,
@@ -57,7 +59,7 @@ impl predictor_server::Predictor for Service {
     async fn should_retry(
         &self,
         request: Request<pb::ShouldRetryRequest>,
-    ) -> Result<Response<pb::ShouldRetryResponse>, Status> {
+    ) -> RpcResult<pb::ShouldRetryResponse> {
         self.asked.lock().unwrap().push(request.into_inner());
         let next = self.verdicts.lock().unwrap().pop_front();
         match next {
@@ -66,31 +68,25 @@ impl predictor_server::Predictor for Service {
         }
     }
 
-    async fn predict(
-        &self,
-        _request: Request<pb::PredictRequest>,
-    ) -> Result<Response<pb::PredictResponse>, Status> {
+    async fn predict(&self, _request: Request<pb::PredictRequest>) -> RpcResult<pb::PredictResponse> {
         std::future::pending().await
     }
 
     async fn predict_batch(
         &self,
         _request: Request<Streaming<pb::PredictRequest>>,
-    ) -> Result<Response<Self::PredictBatchStream>, Status> {
+    ) -> RpcResult<Self::PredictBatchStream> {
         Err(Status::unimplemented("not in this test"))
     }
 
     async fn correct_verdict(
         &self,
         _request: Request<pb::CorrectVerdictRequest>,
-    ) -> Result<Response<pb::CorrectVerdictResponse>, Status> {
+    ) -> RpcResult<pb::CorrectVerdictResponse> {
         Err(Status::unimplemented("not asked"))
     }
 
-    async fn explain(
-        &self,
-        _request: Request<pb::PredictRequest>,
-    ) -> Result<Response<pb::ExplainResponse>, Status> {
+    async fn explain(&self, _request: Request<pb::PredictRequest>) -> RpcResult<pb::ExplainResponse> {
         Err(Status::unimplemented("not in this test"))
     }
 }

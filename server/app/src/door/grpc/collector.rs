@@ -27,6 +27,7 @@ use super::{
     caller::{caller, ended},
     outbound::{Answers, Outbound},
     pending_acks::PendingAcks,
+    status::RpcResult,
     streams::{StreamLimit, Streams},
 };
 use crate::{
@@ -66,10 +67,7 @@ impl CollectorService {
 impl Collector for CollectorService {
     type StreamStream = Answers<pb::ServerMessage>;
 
-    async fn stream(
-        &self,
-        request: Request<Streaming<pb::AgentMessage>>,
-    ) -> Result<Response<Self::StreamStream>, Status> {
+    async fn stream(&self, request: Request<Streaming<pb::AgentMessage>>) -> RpcResult<Self::StreamStream> {
         let (stream, metrics) = (self.streams.reserve(caller(&request))?, Arc::clone(&self.metrics));
         let (ingest, pools) = (self.ingest.clone(), self.pools.clone());
         let answers = stream.serve(|outbound, caller, stopping| async move {

@@ -1,9 +1,9 @@
 //! `GetServer`: the server's version, and the caller's permissions.
 
 use plimsoll_proto::v1::{self as pb, introspection_server::Introspection};
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response};
 
-use super::caller::caller;
+use super::{caller::caller, status::RpcResult};
 use crate::{access::identity::Role, runtime::clock::Clock};
 
 /// The service `plimsoll.v1.Introspection`.
@@ -15,10 +15,7 @@ pub(super) struct IntrospectionService {
 
 #[tonic::async_trait]
 impl Introspection for IntrospectionService {
-    async fn get_server(
-        &self,
-        request: Request<pb::GetServerRequest>,
-    ) -> Result<Response<pb::GetServerResponse>, Status> {
+    async fn get_server(&self, request: Request<pb::GetServerRequest>) -> RpcResult<pb::GetServerResponse> {
         let caller = caller(&request);
         let roles = Role::ALL.into_iter().filter(|role| caller.roles.has(*role));
         Ok(Response::new(pb::GetServerResponse {

@@ -3,9 +3,9 @@
 
 use plimsoll_core::placement::{BuildKind, Pool};
 use plimsoll_proto::v1::{self as pb, placement_server::Placement};
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response};
 
-use super::{caller::caller, outbound::Answers, streams::Streams, tickets::follow};
+use super::{caller::caller, outbound::Answers, status::RpcResult, streams::Streams, tickets::follow};
 use crate::{
     access::Refusal,
     door::wire::{
@@ -28,10 +28,7 @@ pub(super) struct PlacementService {
 
 #[tonic::async_trait]
 impl Placement for PlacementService {
-    async fn get_pools(
-        &self,
-        _request: Request<pb::GetPoolsRequest>,
-    ) -> Result<Response<pb::GetPoolsResponse>, Status> {
+    async fn get_pools(&self, _request: Request<pb::GetPoolsRequest>) -> RpcResult<pb::GetPoolsResponse> {
         let now = self.pools.now();
         let kinds = BuildKind::ALL.into_iter().filter_map(|known| Some(kind(known, now.kind(known)?)));
         let answered = |known: &Pool| {
@@ -46,10 +43,7 @@ impl Placement for PlacementService {
         }))
     }
 
-    async fn get_demand(
-        &self,
-        request: Request<pb::GetDemandRequest>,
-    ) -> Result<Response<pb::GetDemandResponse>, Status> {
+    async fn get_demand(&self, request: Request<pb::GetDemandRequest>) -> RpcResult<pb::GetDemandResponse> {
         let demands = match request.get_ref().pool.as_str() {
             "" => self.demands.all(),
             name => vec![self.demands.of("pool", name).map_err(Refusal::Fault)?],
@@ -60,7 +54,7 @@ impl Placement for PlacementService {
     async fn open_ticket(
         &self,
         request: Request<pb::OpenTicketRequest>,
-    ) -> Result<Response<pb::OpenTicketResponse>, Status> {
+    ) -> RpcResult<pb::OpenTicketResponse> {
         let caller = caller(&request);
         let (id, asked) = wire::tickets::opening(request.into_inner()).map_err(Refusal::Fault)?;
         let view = self.tickets.open(&caller, &id, asked).await?;
@@ -73,7 +67,7 @@ impl Placement for PlacementService {
     async fn watch_ticket(
         &self,
         request: Request<pb::WatchTicketRequest>,
-    ) -> Result<Response<Self::WatchTicketStream>, Status> {
+    ) -> RpcResult<Self::WatchTicketStream> {
         let (asked, caller) = (request.get_ref(), caller(&request));
         let id = wire::ticket_id("ticket", &asked.ticket).map_err(Refusal::Fault)?;
         // first: dropping it prolongs the ticket of a client that has to come back
@@ -86,7 +80,7 @@ impl Placement for PlacementService {
     async fn close_ticket(
         &self,
         request: Request<pb::CloseTicketRequest>,
-    ) -> Result<Response<pb::CloseTicketResponse>, Status> {
+    ) -> RpcResult<pb::CloseTicketResponse> {
         let (asked, caller) = (request.get_ref(), caller(&request));
         let id = wire::ticket_id("ticket", &asked.ticket).map_err(Refusal::Fault)?;
         let registry = &self.tickets.registry;

@@ -10,6 +10,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::{
     caller::{caller, ended},
     outbound::{self, Outbound},
+    status::RpcResult,
     streams::{StreamLimit, Streams},
 };
 use crate::{
@@ -77,10 +78,7 @@ impl PredictorService {
 impl Predictor for PredictorService {
     type PredictBatchStream = outbound::Answers<pb::PredictBatchResponse>;
 
-    async fn predict(
-        &self,
-        request: Request<pb::PredictRequest>,
-    ) -> Result<Response<pb::PredictResponse>, Status> {
+    async fn predict(&self, request: Request<pb::PredictRequest>) -> RpcResult<pb::PredictResponse> {
         let caller = caller(&request);
         let (key, _limit) = wire::sizing::ask(request.into_inner()).map_err(Refusal::Fault)?;
         let answer = self.sizing.predict(&caller, key).map_err(Refusal::Forbidden)?;
@@ -90,7 +88,7 @@ impl Predictor for PredictorService {
     async fn predict_batch(
         &self,
         request: Request<Streaming<pb::PredictRequest>>,
-    ) -> Result<Response<Self::PredictBatchStream>, Status> {
+    ) -> RpcResult<Self::PredictBatchStream> {
         let caller = caller(&request);
         self.batch(request.into_inner(), caller).map(Response::new)
     }
@@ -98,7 +96,7 @@ impl Predictor for PredictorService {
     async fn should_retry(
         &self,
         request: Request<pb::ShouldRetryRequest>,
-    ) -> Result<Response<pb::ShouldRetryResponse>, Status> {
+    ) -> RpcResult<pb::ShouldRetryResponse> {
         let caller = caller(&request);
         let asked = request.into_inner();
         let newest_run = asked.newest_run;
@@ -110,17 +108,14 @@ impl Predictor for PredictorService {
     async fn correct_verdict(
         &self,
         request: Request<pb::CorrectVerdictRequest>,
-    ) -> Result<Response<pb::CorrectVerdictResponse>, Status> {
+    ) -> RpcResult<pb::CorrectVerdictResponse> {
         let caller = caller(&request);
         let correction = wire::verdicts::correction_request(request.into_inner()).map_err(Refusal::Fault)?;
         let verdict = Box::pin(self.verdicts.correct(&caller, correction)).await?;
         Ok(Response::new(pb::CorrectVerdictResponse { verdict: Some(wire::verdicts::verdict(verdict)) }))
     }
 
-    async fn explain(
-        &self,
-        request: Request<pb::PredictRequest>,
-    ) -> Result<Response<pb::ExplainResponse>, Status> {
+    async fn explain(&self, request: Request<pb::PredictRequest>) -> RpcResult<pb::ExplainResponse> {
         let caller = caller(&request);
         let (key, limit) = wire::sizing::ask(request.into_inner()).map_err(Refusal::Fault)?;
         let explained = self.sizing.explain(&caller, key, limit)?;

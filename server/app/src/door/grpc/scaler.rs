@@ -15,6 +15,7 @@ use tonic::{Request, Response, Status};
 use super::{
     caller::caller,
     outbound::{Answers, Outbound},
+    status::RpcResult,
     streams::{StreamLimit, Streams},
 };
 use crate::{
@@ -51,10 +52,7 @@ impl ScalerService {
 
 #[tonic::async_trait]
 impl ExternalScaler for ScalerService {
-    async fn is_active(
-        &self,
-        request: Request<ScaledObjectRef>,
-    ) -> Result<Response<IsActiveResponse>, Status> {
+    async fn is_active(&self, request: Request<ScaledObjectRef>) -> RpcResult<IsActiveResponse> {
         let (_, demand) = self.asked(request.get_ref())?;
         Ok(Response::new(IsActiveResponse { result: keda::is_active(&demand) }))
     }
@@ -64,7 +62,7 @@ impl ExternalScaler for ScalerService {
     async fn stream_is_active(
         &self,
         request: Request<ScaledObjectRef>,
-    ) -> Result<Response<Self::StreamIsActiveStream>, Status> {
+    ) -> RpcResult<Self::StreamIsActiveStream> {
         let (trigger, _) = self.asked(request.get_ref())?;
         let (stream, demands) = (self.streams.reserve(caller(&request))?, self.demands.clone());
         let answers = stream
@@ -72,10 +70,7 @@ impl ExternalScaler for ScalerService {
         Ok(Response::new(answers))
     }
 
-    async fn get_metric_spec(
-        &self,
-        request: Request<ScaledObjectRef>,
-    ) -> Result<Response<GetMetricSpecResponse>, Status> {
+    async fn get_metric_spec(&self, request: Request<ScaledObjectRef>) -> RpcResult<GetMetricSpecResponse> {
         let (trigger, _) = self.asked(request.get_ref())?;
         let spec = MetricSpec {
             metric_name: trigger.metric().to_owned(),
@@ -85,10 +80,7 @@ impl ExternalScaler for ScalerService {
         Ok(Response::new(GetMetricSpecResponse { metric_specs: vec![spec] }))
     }
 
-    async fn get_metrics(
-        &self,
-        request: Request<GetMetricsRequest>,
-    ) -> Result<Response<GetMetricsResponse>, Status> {
+    async fn get_metrics(&self, request: Request<GetMetricsRequest>) -> RpcResult<GetMetricsResponse> {
         let request = request.into_inner();
         let scaled = request.scaled_object_ref.unwrap_or_default();
         let (trigger, demand) = self.asked(&scaled)?;

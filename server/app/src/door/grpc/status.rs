@@ -12,6 +12,9 @@ use crate::{
     door::gate::NotAdmitted,
 };
 
+/// How a handler answers.
+pub(super) type RpcResult<T> = Result<Response<T>, Status>;
+
 /// The name of a code in metrics: as gRPC names it, in lower case.
 pub(super) fn name(code: Code) -> &'static str {
     match code {
@@ -95,7 +98,7 @@ impl From<NotAdmitted> for Status {
 }
 
 /// The answer of a service as a response, or the status for its refusal.
-pub(super) fn answered<T>(answer: Result<T, Refusal>) -> Result<Response<T>, Status> {
+pub(super) fn answered<T>(answer: Result<T, Refusal>) -> RpcResult<T> {
     Ok(Response::new(answer?))
 }
 
