@@ -13,9 +13,7 @@ use plimsoll_store::{self as store, OfflineStore, OpenError, backup};
 use super::{
     database::{refuse_options_of_files, view_store},
     line::examples_text,
-    print_note,
-    progress::Progress,
-    store_settings,
+    print_note, progress, store_settings,
     target::Target,
 };
 use crate::{
@@ -74,17 +72,13 @@ impl Backup {
         }
         let store = self.open_files(config)?;
         let mut target = Target::open(&self.file)?;
-        let mut progress = Progress::new();
-        let whole = store.as_ref().map_or(0, OfflineStore::bytes_on_disk);
-        let on_progress = |bytes| progress.bytes("backup", bytes, whole);
-        let written = match &store {
+        let on_progress = progress::bytes("backup", store.as_ref().map_or(0, OfflineStore::bytes_on_disk));
+        match &store {
             Some(store) => {
-                backup::write(store, &mut target, on_progress).map(|_entries| ()).map_err(Into::into)
+                backup::write(store, &mut target, on_progress)?;
             }
-            None => self.fetch(config, &mut target, on_progress),
-        };
-        progress.end();
-        written?;
+            None => self.fetch(config, &mut target, on_progress)?,
+        }
         target.finish()?;
         print_note(format_args!(
             "backup written, {}",
@@ -98,13 +92,10 @@ impl Backup {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let view = runtime.block_on(view_store(config))?;
         let mut target = Target::open(&self.file)?;
-        let (mut progress, whole) = (Progress::new(), view.status().bytes_on_disk);
-        let written = runtime.block_on(async {
-            let on_progress = |bytes| progress.bytes("backup", bytes, whole);
+        let on_progress = progress::bytes("backup", view.status().bytes_on_disk);
+        runtime.block_on(async {
             backup::write_snapshot(view.snapshot().await?, &mut target, on_progress).await
-        });
-        progress.end();
-        written?;
+        })?;
         target.finish()?;
         print_note("backup written, of one moment of the database; its servers go on");
         Ok(())
@@ -139,9 +130,7 @@ impl Backup {
             client: self.client_certificate(),
         };
         let mut target = Target::open(&self.file)?;
-        let mut progress = Progress::new();
-        let written = fetch_archive(&running, None, &mut target, |bytes| progress.bytes("backup", bytes, 0));
-        progress.end();
+        let written = fetch_archive(&running, None, &mut target, progress::bytes("backup", 0));
         written.with_context(|| format!("{server} gave no backup"))?;
         target.finish()?;
         print_note(format_args!("backup written, {server} goes on"));

@@ -6,7 +6,7 @@ use clap::Args;
 use plimsoll_proto::figures::{count, counted};
 use plimsoll_store::OfflineStore;
 
-use super::{line::examples_text, progress::Progress, store_settings};
+use super::{line::examples_text, progress, store_settings};
 use crate::runtime::settings::Config;
 
 /// Makes the files of a store small.
@@ -20,10 +20,7 @@ impl Compact {
         let settings = store_settings(config)?;
         let store = OfflineStore::open(&settings)?;
         let before = store.bytes_on_disk();
-        let mut progress = Progress::new();
-        let done = store.compact(settings.cache_bytes, |bytes| progress.bytes("compacting", bytes, before));
-        progress.end();
-        let smaller = done?;
+        let smaller = store.compact(settings.cache_bytes, progress::bytes("compacting", before))?;
         let after = OfflineStore::open(&settings)?.bytes_on_disk();
         writeln!(io::stdout(), "{} before, {} after", counted(before, "byte"), count(after))?;
         if !smaller {

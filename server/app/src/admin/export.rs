@@ -143,9 +143,8 @@ async fn write(store: &Store, target: &mut Target, series: Option<&mut Target>) 
         gaps += 1;
         print_note(format_args!("{gap}"));
     };
-    let loaded = export::history(store, target, tell, gap).await;
-    progress.end();
-    let loaded = loaded?;
+    let loaded = export::history(store, target, tell, gap).await?;
+    drop(progress);
     let mut exported =
         Exported { attempts: loaded.records, damaged: loaded.damaged, gaps, ..Exported::default() };
     if let Some(series) = series {
@@ -180,6 +179,5 @@ async fn write_series(
         }
         progress.show_part("series", done as u64, ids.len() as u64);
     }
-    progress.end();
     Ok(())
 }

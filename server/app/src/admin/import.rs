@@ -17,7 +17,7 @@ use plimsoll_proto::figures::{count, counted};
 use plimsoll_store::{Store, StoreSettings};
 use prometheus::FromPrometheus;
 
-use super::{database::open_free_store, line::examples_text, print_note, progress::Progress, store_settings};
+use super::{database::open_free_store, line::examples_text, print_note, progress, store_settings};
 use crate::runtime::{
     clock::Clock,
     settings::{Config, refuse_two_stores},
@@ -89,12 +89,9 @@ impl Import {
         }
         print_note(target_words(config));
         let store = open_store(config).await?;
-        let mut progress = Progress::new();
         let project = self.project.clone();
         let unsaid = import::RecordDefaults { project: self.project, now_unix_ms: Clock.now_unix_ms() };
-        let tell = |share| progress.show_share("importing", share);
-        let imported = import::commit(&file, &store, &unsaid, tell).await;
-        progress.end();
+        let imported = import::commit(&file, &store, &unsaid, progress::shares("importing")).await;
         store.close().await.context("closing the store")?;
         let imported = imported?;
         let (added, known) = (imported.added, imported.known);

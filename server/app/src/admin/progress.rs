@@ -35,7 +35,19 @@ impl ProgressForm {
     }
 }
 
-/// A progress bar.
+/// Shows a share that is done, 0 to 1, until it is dropped.
+pub(super) fn shares(what: &'static str) -> impl FnMut(f64) {
+    let mut progress = Progress::new();
+    move |share| progress.show_share(what, share)
+}
+
+/// Shows how many bytes of `whole` are done, until it is dropped; `whole` is 0 if unknown.
+pub(super) fn bytes(what: &'static str, whole: u64) -> impl FnMut(u64) {
+    let mut progress = Progress::new();
+    move |done| progress.bytes(what, done, whole)
+}
+
+/// A progress bar. The line is cleared when it is dropped.
 #[derive(Debug)]
 pub(super) struct Progress {
     bar: ProgressBar,
@@ -64,7 +76,7 @@ impl Progress {
     }
 
     /// Shows that `done` bytes of `whole` are done; `whole` is 0 if unknown.
-    pub(super) fn bytes(&mut self, what: &str, done: u64, whole: u64) {
+    fn bytes(&mut self, what: &str, done: u64, whole: u64) {
         let form = if whole > 0 { ProgressForm::Bytes } else { ProgressForm::BytesSoFar };
         // the store may grow during the backup, so the total is not exceeded
         self.show(what, form, if whole > 0 { done.min(whole) } else { done }, whole);
@@ -72,7 +84,7 @@ impl Progress {
 
     /// Shows the share that is done, 0 to 1.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and SHARE_STEPS")]
-    pub(super) fn show_share(&mut self, what: &str, share: f64) {
+    fn show_share(&mut self, what: &str, share: f64) {
         let steps = (share.clamp(0.0, 1.0) * f64::from(SHARE_STEPS)).round() as u64;
         self.show(what, ProgressForm::Share, steps, u64::from(SHARE_STEPS));
     }
@@ -95,11 +107,11 @@ impl Progress {
         }
         self.bar.set_position(done);
     }
+}
 
-    /// Clears the line.
-    pub(super) fn end(&mut self) {
+impl Drop for Progress {
+    fn drop(&mut self) {
         self.bar.finish_and_clear();
-        self.shown = None;
     }
 }
 
@@ -131,7 +143,7 @@ mod tests {
         assert!(part.starts_with("series ") && part.contains(" 25 %") && part.ends_with(" left"), "{part}");
         let count = shown(&mut |progress| progress.count("attempts", 1_234));
         assert!(count.starts_with("attempts         1,234  "), "{count}");
-        let cleared = shown(&mut Progress::end);
-        assert_eq!(cleared, "");
+        drop(progress);
+        assert_eq!(terminal.contents(), "");
     }
 }

@@ -10,7 +10,7 @@ use clap::Args;
 use plimsoll_proto::figures::{count, counted};
 use plimsoll_store::{self as store, RepairReport, StoreSettings};
 
-use super::{IncompleteResult, line::examples_text, print_note, progress::Progress, verify::records_line};
+use super::{IncompleteResult, line::examples_text, print_note, progress, verify::records_line};
 use crate::runtime::settings::Config;
 
 /// Most losses that are named one by one.
@@ -35,11 +35,9 @@ impl Repair {
     pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
         let into = self.into.map_or_else(|| default_target(&self.dir), Ok)?;
         let settings = StoreSettings { dir: into, cache_bytes: config.store_cache.0 };
-        let mut progress = Progress::new();
         let whole = store::bytes_below(&self.dir).unwrap_or(0);
-        let repaired = store::repair(&self.dir, &settings, |bytes| progress.bytes("repairing", bytes, whole));
-        progress.end();
-        print_report(&self.dir, &settings.dir, &repaired?)
+        let repaired = store::repair(&self.dir, &settings, progress::bytes("repairing", whole))?;
+        print_report(&self.dir, &settings.dir, &repaired)
     }
 }
 

@@ -12,9 +12,7 @@ use plimsoll_lab::{
 };
 use plimsoll_proto::figures::counted;
 
-use super::{
-    Output, line::examples_text, print, print_note, progress::Progress, terminal::wrapped_except_tables,
-};
+use super::{Output, line::examples_text, print, print_note, progress, terminal::wrapped_except_tables};
 use crate::runtime::settings::{Config, parse_share};
 
 /// Runs policies over recorded history.
@@ -80,8 +78,7 @@ impl Replay {
         }
         let Some(file) = &self.file else { anyhow::bail!("name a file") };
         let kinds = policies_named(&self.policy)?;
-        let mut progress = Progress::new();
-        let mut tape = ReplayTape::read(Reader::open(file)?, |share| progress.show_share("reading", share))?;
+        let mut tape = ReplayTape::read(Reader::open(file)?, progress::shares("reading"))?;
         if let Some(memory) = self.memory {
             tape.fill_presets(Bytes(memory));
         }
@@ -94,15 +91,13 @@ impl Replay {
         }
         let mut results = Vec::new();
         for kind in kinds {
-            let tell = |share| progress.show_share(kind.as_str(), share);
             let goal = TuneGoal { target: self.target(), warmup: self.warmup };
-            if let Some(tally) = replay::run(&tape, kind, &settings, goal, tell) {
+            if let Some(tally) = replay::run(&tape, kind, &settings, goal, progress::shares(kind.as_str())) {
                 results.push((kind, tally));
             }
         }
-        let tell = |share| progress.show_share("comparing", share);
-        let gain = replay::gain_threshold(&tape, &results, &settings, self.warmup, tell);
-        progress.end();
+        let comparing = progress::shares("comparing");
+        let gain = replay::gain_threshold(&tape, &results, &settings, self.warmup, comparing);
         let text = match self.output {
             Output::Json => replay::json(&tape, &results, gain, self.by_package) + "\n",
             Output::Text => {

@@ -11,7 +11,7 @@ use clap::Args;
 use plimsoll_proto::figures::{counted, counted_as};
 use plimsoll_store::backup::{self, RestoreScope, RestoredEntries};
 
-use super::{database::restore_store, line::examples_text, progress::Progress, store_settings};
+use super::{database::restore_store, line::examples_text, progress, store_settings};
 use crate::runtime::settings::Config;
 
 /// Makes a data directory from a backup, or a store in a database that has none: all of it, or nothing.
@@ -33,21 +33,19 @@ pub struct Restore {
 impl Restore {
     pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
         let scope = if self.without_tickets { RestoreScope::WithoutTickets } else { RestoreScope::All };
-        let mut progress = Progress::new();
         let restored = if self.file == Path::new("-") {
-            let tell = |bytes| progress.bytes("restoring", bytes, 0);
-            let counted = ReportingReader { source: io::stdin().lock(), bytes_done: 0, on_progress: tell };
+            let on_progress = progress::bytes("restoring", 0);
+            let counted = ReportingReader { source: io::stdin().lock(), bytes_done: 0, on_progress };
             restore(config, None::<io::Empty>, counted, scope)
         } else {
             let source = self.open()?;
             let found = source.get_ref().metadata()?;
             // only a file is read twice: a pipe can be read once
             let before = found.is_file().then(|| self.open()).transpose()?;
-            let tell = |bytes| progress.bytes("restoring", bytes, found.len());
-            let counted = ReportingReader { source, bytes_done: 0, on_progress: tell };
+            let on_progress = progress::bytes("restoring", found.len());
+            let counted = ReportingReader { source, bytes_done: 0, on_progress };
             restore(config, before, counted, scope)
         };
-        progress.end();
         let restored = restored.map_err(|error| self.refused(error))?;
         let entries = counted_as(restored.entries, "entry", "entries");
         let mut out = io::stdout();

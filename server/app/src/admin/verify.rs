@@ -15,8 +15,7 @@ use super::{
     IncompleteResult,
     database::{refuse_options_of_files, view_store},
     line::examples_text,
-    print_note,
-    progress::Progress,
+    print_note, progress,
 };
 use crate::runtime::{clock::Clock, settings::Config};
 
@@ -67,10 +66,8 @@ impl Verify {
         if let Some(refused) = store.server_refusal() {
             bail!("{refused}");
         }
-        let (mut progress, whole) = (Progress::new(), store.bytes_on_disk());
-        let checked =
-            store.check(|finding| print_finding(&finding), |bytes| progress.bytes("verifying", bytes, whole));
-        progress.end();
+        let whole = store.bytes_on_disk();
+        let checked = store.check(|finding| print_finding(&finding), progress::bytes("verifying", whole));
         print_report(store.identity(), &checked, whole)?;
         judge_losses(&checked, &settings.dir)?;
         writeln!(io::stdout(), "no damage found")?;
@@ -81,8 +78,7 @@ impl Verify {
 /// Reads the store in a database, as it is now.
 fn verify_database(config: &Config) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let mut progress = Progress::new();
-    let read = runtime.block_on(async {
+    let (identity, checked, whole) = runtime.block_on(async {
         let view = view_store(config).await?;
         let (identity, whole) = (view.snapshot().await?.identity(), view.status().bytes_on_disk);
         let checked = check_store(
@@ -90,14 +86,10 @@ fn verify_database(config: &Config) -> anyhow::Result<()> {
             identity.sequence,
             complete_since(&config.retain),
             |finding| print_finding(&finding),
-            |bytes| {
-                progress.bytes("verifying", bytes, whole);
-            },
+            progress::bytes("verifying", whole),
         );
         anyhow::Ok((identity, checked.await?, whole))
-    });
-    progress.end();
-    let (identity, checked, whole) = read?;
+    })?;
     print_report(identity, &checked, whole)?;
     let found = [
         (checked.unreadable > 0).then(|| {

@@ -9,7 +9,7 @@ use plimsoll_lab::import::prometheus::{JobEnd, ListedJobs, TimeRange};
 use plimsoll_proto::figures::counted;
 
 use crate::{
-    admin::{print_note, progress::Progress},
+    admin::{print_note, progress},
     ci::gitlab::{GitlabClient, ListFailure, PaceTerms, list_jobs},
     ingest::ci_outcomes,
     runtime::{metrics::Metrics, outgoing::OversizedAnswer, settings::Config},
@@ -27,10 +27,7 @@ pub(super) async fn jobs_of_projects(
         return Ok(None);
     };
     let url = config.gitlab.url.as_ref().map_or_else(String::new, ToString::to_string);
-    let mut progress = Progress::new();
-    let listed =
-        list_jobs(&client, projects, range, |share| progress.show_share("reading GitLab", share)).await;
-    progress.end();
+    let listed = list_jobs(&client, projects, range, progress::shares("reading GitLab")).await;
     let unlisted = |error: ListFailure| {
         let text = format!("{error}; nothing was stored");
         if matches!(error, ListFailure::TooLarge) { OversizedAnswer(text).into() } else { anyhow!(text) }

@@ -8,7 +8,7 @@ use std::{
 
 use super::{counts_line, coverage, gitlab, open_store, remarks, source_words, target_words};
 use crate::{
-    admin::{IncompleteResult, print_note, progress::Progress},
+    admin::{IncompleteResult, print_note, progress},
     ci::prometheus::{HistoryQuestion, PrometheusAccess, PrometheusClient, PrometheusHistory, read_history},
     runtime::{
         clock::Clock,
@@ -171,9 +171,7 @@ impl FromPrometheus {
         };
         let client = PrometheusClient::from_files(access)?;
         print_note(target_words(config));
-        let mut progress = Progress::new();
-        let read = read_history(&client, &question, |share| progress.show_share("reading", share)).await;
-        progress.end();
+        let read = read_history(&client, &question, progress::shares("reading")).await;
         let read = read.with_context(|| name.clone())?;
         if let Some(warning) = &read.warning {
             print_note(format_args!("{name} warns: {}", plimsoll_proto::job::clean_and_cut(warning, 300)));

@@ -13,9 +13,7 @@ use plimsoll_lab::{
     suggest::{Builder, RecordedBuilds, SuggestTerms, json, new_list, suggest, text},
 };
 
-use super::super::{
-    line::examples_text, print, print_note, progress::Progress, terminal::wrapped_except_tables,
-};
+use super::super::{line::examples_text, print, print_note, progress, terminal::wrapped_except_tables};
 use crate::{pools, runtime::settings::Config};
 
 /// Tells from recorded history which packages deserve a powerful builder, which of the list do not profit from it, and the hours and money
@@ -111,10 +109,7 @@ impl Suggest {
         let placement = pools::read(file)?;
         let (normal, powerful) = self.builders(&placement)?;
         let list = self.list_in_force()?;
-        let mut progress = Progress::new();
-        let reader = Reader::open(&self.file)?;
-        let builds = RecordedBuilds::read(reader, |share| progress.show_share("reading", share))?;
-        progress.end();
+        let builds = RecordedBuilds::read(Reader::open(&self.file)?, progress::shares("reading"))?;
         if builds.groups.is_empty() {
             let refusals = &builds.refusals;
             let why = if refusals.count > 0 { format!("\n{refusals}") } else { String::new() };
