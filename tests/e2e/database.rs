@@ -32,8 +32,7 @@ async fn learnt_from(server: &Server) -> u32 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_server_keeps_everything_after_a_kill() {
-    let Some(database) = PostgresServer::shared() else { return };
-    let url = database.url(&database.new_database());
+    let Some((_server, _database, url)) = PostgresServer::with_new_database() else { return };
     let dir = tempfile::tempdir().unwrap();
     let (data, pools) = (dir.path().join("data"), dir.path().join("pools.toml"));
     fs::write(&pools, POOLS).unwrap();
@@ -76,8 +75,7 @@ async fn answers(server: &Server) -> (u16, u16, Result<(), Status>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standby_takes_over_from_frozen_servers() {
-    let Some(database) = PostgresServer::shared() else { return };
-    let url = database.url(&database.new_database());
+    let Some((_server, _database, url)) = PostgresServer::with_new_database() else { return };
     let dir = tempfile::tempdir().unwrap();
     let options = ["--store-url", &url];
     let first = Server::start_with(Programs::for_tests(), &dir.path().join("a"), &options).unwrap();

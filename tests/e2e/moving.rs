@@ -63,8 +63,7 @@ async fn answers(server: &Server) -> (pb::GetAttemptResponse, pb::Prediction) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_moves_to_a_database_and_back() {
-    let Some(database) = PostgresServer::shared() else { return };
-    let url = database.url(&database.new_database());
+    let Some((_server, _database, url)) = PostgresServer::with_new_database() else { return };
     let files = Files(tempfile::tempdir().unwrap());
     let (data, back) = (files.name("data"), files.name("back"));
     let (in_files, in_database) = (["--data-dir", data.as_str()], ["--store-url", url.as_str()]);
@@ -115,8 +114,7 @@ async fn a_store_moves_to_a_database_and_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn history_is_imported_into_an_unopened_database() {
-    let Some(database) = PostgresServer::shared() else { return };
-    let url = database.url(&database.new_database());
+    let Some((_server, _database, url)) = PostgresServer::with_new_database() else { return };
     let files = Files(tempfile::tempdir().unwrap());
     let history = files.name("history.csv");
     fs::write(&history, "package,wall_ms,peak_bytes\nzlib,60000,1073741824\n").unwrap();

@@ -59,6 +59,14 @@ impl PostgresServer {
         SHARED.get_or_init(|| Self::start(|_folder| Vec::new())).as_ref()
     }
 
+    /// The server of this process, with the name and the address of a new database; `None` if PostgreSQL is not installed.
+    pub fn with_new_database() -> Option<(&'static Self, String, String)> {
+        let server = Self::shared()?;
+        let database = server.new_database();
+        let url = server.url(&database);
+        Some((server, database, url))
+    }
+
     /// A server for one test. `prepare` may put files into the folder, which then belong to the server; it returns settings as `name=value`.
     pub fn start(prepare: impl FnOnce(&Path) -> Vec<String>) -> Option<Self> {
         let programs = installed_programs()?;

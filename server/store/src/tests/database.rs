@@ -25,8 +25,7 @@ pub(crate) fn settings(url: &str) -> PostgresSettings {
 
 /// A store in a new database.
 pub(crate) fn new_store() -> Option<Store> {
-    let server = PostgresServer::shared()?;
-    Some(open(&server.url(&server.new_database())))
+    PostgresServer::with_new_database().map(|(_server, _database, url)| open(&url))
 }
 
 /// The value under a key.
@@ -36,8 +35,7 @@ pub(crate) async fn value(store: &Store, key: &[u8]) -> Option<Vec<u8>> {
 
 #[tokio::test]
 async fn a_reopened_database_store_keeps_everything() {
-    let Some(server) = PostgresServer::shared() else { return };
-    let url = server.url(&server.new_database());
+    let Some((_server, _database, url)) = PostgresServer::with_new_database() else { return };
     let store = open(&url);
     let mut batch = one(b"k\0\xff", &[0; 4000]);
     batch.put(b"k".to_vec(), b"first".to_vec());
@@ -54,8 +52,7 @@ async fn a_reopened_database_store_keeps_everything() {
 
 #[tokio::test]
 async fn a_newer_server_fences_the_older_one() {
-    let Some(server) = PostgresServer::shared() else { return };
-    let url = server.url(&server.new_database());
+    let Some((_server, _database, url)) = PostgresServer::with_new_database() else { return };
     let older = open(&url);
     older.commit(one(b"k", b"older")).await.unwrap();
     let newer = open(&url);
@@ -71,9 +68,7 @@ async fn a_newer_server_fences_the_older_one() {
 
 #[tokio::test]
 async fn an_edited_lease_stops_the_writer() {
-    let Some(server) = PostgresServer::shared() else { return };
-    let database = server.new_database();
-    let url = server.url(&database);
+    let Some((server, database, url)) = PostgresServer::with_new_database() else { return };
     for edit in [
         "DELETE FROM plimsoll.lease",
         "UPDATE plimsoll.lease SET epoch = 0",
@@ -102,9 +97,7 @@ pub(crate) fn wait_for(settings: &PostgresSettings) -> (AbortOnDropHandle<Store>
 
 #[tokio::test]
 async fn waiting_servers_take_a_released_store_in_turn() {
-    let Some(server) = PostgresServer::shared() else { return };
-    let database = server.new_database();
-    let url = server.url(&database);
+    let Some((server, database, url)) = PostgresServer::with_new_database() else { return };
     let (free, _none) = wait_for(&settings(&url));
     let holder = free.await.unwrap();
     let mut waiting = [wait_for(&settings(&url)), wait_for(&settings(&url))];
@@ -129,9 +122,7 @@ async fn waiting_servers_take_a_released_store_in_turn() {
 
 #[tokio::test]
 async fn the_schema_changes_only_after_older_servers_stop() {
-    let Some(server) = PostgresServer::shared() else { return };
-    let database = server.new_database();
-    let url = server.url(&database);
+    let Some((server, database, url)) = PostgresServer::with_new_database() else { return };
     let older = open(&url);
     older.commit(one(b"k", b"older")).await.unwrap();
     // as an older version leaves the schema
@@ -149,9 +140,7 @@ async fn the_schema_changes_only_after_older_servers_stop() {
 
 #[tokio::test]
 async fn a_waiting_server_takes_a_dead_holders_store() {
-    let Some(server) = PostgresServer::shared() else { return };
-    let database = server.new_database();
-    let url = server.url(&database);
+    let Some((server, database, url)) = PostgresServer::with_new_database() else { return };
     open(&url).close().await.unwrap();
     assert_eq!(server.sql(&database, "SELECT n FROM plimsoll.beat"), "-1", "given up");
     // as a holder leaves it that was killed
@@ -163,8 +152,7 @@ async fn a_waiting_server_takes_a_dead_holders_store() {
 
 #[tokio::test]
 async fn an_idle_older_server_notices_its_lost_lease() {
-    let Some(server) = PostgresServer::shared() else { return };
-    let url = server.url(&server.new_database());
+    let Some((_server, _database, url)) = PostgresServer::with_new_database() else { return };
     let (older, _newer) = (open(&url), open(&url));
     let mode = async || older.status().mode;
     eventually("the older one knows", mode, |mode| matches!(mode, StoreMode::Taken { .. })).await;
@@ -181,9 +169,8 @@ fn count_numbers(server: &PostgresServer, database: &str) {
 
 #[tokio::test]
 async fn a_commit_with_warnings_is_repeated_before_acknowledgement() {
-    let Some(server) = PostgresServer::shared() else { return };
-    let database = server.new_database();
-    let store = open(&server.url(&database));
+    let Some((server, database, url)) = PostgresServer::with_new_database() else { return };
+    let store = open(&url);
     count_numbers(server, &database);
     let sql = "CREATE FUNCTION public.warn() RETURNS trigger LANGUAGE plpgsql AS \
                $$ BEGIN RAISE WARNING 'simulated'; RETURN new; END $$; \
@@ -196,8 +183,7 @@ async fn a_commit_with_warnings_is_repeated_before_acknowledgement() {
 
 #[tokio::test]
 async fn concurrent_first_starts_create_the_tables_once() {
-    let Some(server) = PostgresServer::shared() else { return };
-    let database = server.new_database();
+    let Some((server, database, _url)) = PostgresServer::with_new_database() else { return };
     let starts: Vec<_> = (0..4)
         .map(|_| {
             let url = server.url(&database);
@@ -239,8 +225,7 @@ async fn a_snapshot_is_consistent_under_concurrent_commits() {
 
 #[tokio::test]
 async fn settings_of_the_role_do_not_matter() {
-    let Some(server) = PostgresServer::shared() else { return };
-    let database = server.new_database();
+    let Some((server, database, _url)) = PostgresServer::with_new_database() else { return };
     server.sql("postgres", &format!("CREATE ROLE {database}_role LOGIN"));
     server.sql("postgres", &format!("ALTER DATABASE {database} OWNER TO {database}_role"));
     for setting in [
@@ -281,9 +266,8 @@ fn fail_writes(server: &PostgresServer, database: &str, when: &str, code: &str, 
 
 #[tokio::test]
 async fn a_transaction_that_fails_once_is_repeated() {
-    let Some(server) = PostgresServer::shared() else { return };
-    let database = server.new_database();
-    let store = open(&server.url(&database));
+    let Some((server, database, url)) = PostgresServer::with_new_database() else { return };
+    let store = open(&url);
     for when in [WRITING, COMMITTING] {
         for code in ["40001", "40P01", "53100", "53200", "53300", "57014", "57P01"] {
             fail_writes(server, &database, when, code, 2);
@@ -299,9 +283,8 @@ async fn a_transaction_that_fails_once_is_repeated() {
 
 #[tokio::test]
 async fn a_full_disk_makes_the_store_read_only() {
-    let Some(server) = PostgresServer::shared() else { return };
-    let database = server.new_database();
-    let store = open(&server.url(&database));
+    let Some((server, database, url)) = PostgresServer::with_new_database() else { return };
+    let store = open(&url);
     store.commit(one(b"k", b"before")).await.unwrap();
     fail_writes(server, &database, WRITING, "53100", 1_000_000);
     let error = store.commit(one(b"k", b"lost")).await.unwrap_err();
@@ -317,9 +300,8 @@ async fn a_full_disk_makes_the_store_read_only() {
 
 #[tokio::test]
 async fn old_commit_numbers_are_pruned_except_the_last() {
-    let Some(server) = PostgresServer::shared() else { return };
-    let database = server.new_database();
-    let store = open(&server.url(&database));
+    let Some((server, database, url)) = PostgresServer::with_new_database() else { return };
+    let store = open(&url);
     for n in 0..5 {
         store.commit(one(b"k", &[n])).await.unwrap();
     }

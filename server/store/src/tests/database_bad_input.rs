@@ -90,9 +90,8 @@ impl<'a> ForeignSession<'a> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_waits_for_locks_of_other_sessions() {
-    let Some(server) = PostgresServer::shared() else { return };
-    let database = server.new_database();
-    let store = open(&server.url(&database));
+    let Some((server, database, url)) = PostgresServer::with_new_database() else { return };
+    let store = open(&url);
     store.commit(one(b"k", b"before")).await.unwrap();
     for statement in [
         "ALTER TABLE plimsoll.entry ADD COLUMN more integer",
@@ -118,9 +117,8 @@ async fn a_commit_waits_for_locks_of_other_sessions() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_lock_makes_the_store_read_only() {
-    let Some(server) = PostgresServer::shared() else { return };
-    let database = server.new_database();
-    let store = open(&server.url(&database));
+    let Some((server, database, url)) = PostgresServer::with_new_database() else { return };
+    let store = open(&url);
     let foreign = ForeignSession::begin(server, &database, "LOCK TABLE plimsoll.entry").await;
     let error = store.commit(one(b"k", b"late")).await.unwrap_err();
     assert!(matches!(&error, CommitError::Unavailable(text) if text.contains("pg_stat_activity")), "{error}");
@@ -132,9 +130,8 @@ async fn a_long_lock_makes_the_store_read_only() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_stopped_during_takeover_releases_the_lease() {
-    let Some(server) = PostgresServer::shared() else { return };
-    let database = server.new_database();
-    let settings = settings(&server.url(&database));
+    let Some((server, database, url)) = PostgresServer::with_new_database() else { return };
+    let settings = settings(&url);
     open(&settings.url).close().await.unwrap();
     let foreign = ForeignSession::begin(server, &database, "SELECT * FROM plimsoll.lease FOR UPDATE").await;
     let stop = CancellationToken::new();

@@ -36,8 +36,7 @@ pub(super) async fn commit_until(store: Store, writer: u32, stop: Arc<AtomicUsiz
 
 /// Commits over a proxy until it has cut so many connections.
 async fn commit_through_cuts(cuts: usize) {
-    let Some(server) = PostgresServer::shared() else { return };
-    let database = server.new_database();
+    let Some((server, database, _url)) = PostgresServer::with_new_database() else { return };
     let proxy = CuttingProxy::start(server.port).await;
     let store = open(&proxy.url(server, &database));
     // the start is not cut: it would fail, as it should

@@ -52,8 +52,7 @@ async fn commits_go_on(store: &Store) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unresponsive_host_does_not_block_the_next() {
-    let Some(server) = PostgresServer::shared() else { return };
-    let database = server.new_database();
+    let Some((server, database, _url)) = PostgresServer::with_new_database() else { return };
     let frozen = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = frozen.local_addr().unwrap().port();
     let store = open(&format!("postgres://plimsoll@127.0.0.1:{port},127.0.0.1:{}/{database}", server.port));

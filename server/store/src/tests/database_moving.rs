@@ -91,8 +91,7 @@ fn moves_between_files_and_database_are_lossless() {
 
 #[test]
 fn duplicate_backup_entries_are_restored_once() {
-    let Some(server) = PostgresServer::shared() else { return };
-    let url = server.url(&server.new_database());
+    let Some((_server, _database, url)) = PostgresServer::with_new_database() else { return };
     let entries: Vec<_> = (1..=2000).map(entry).collect();
     let twice = [entries.as_slice(), &entries[500..700], &entries[..1]].concat();
     restore(packed(twice).as_slice(), &url).unwrap();
@@ -187,9 +186,7 @@ fn deleted_rows_of_a_database_are_noticed() {
 
 #[test]
 fn each_damaged_row_of_a_database_is_named() {
-    let Some(server) = PostgresServer::shared() else { return };
-    let database = server.new_database();
-    let url = server.url(&database);
+    let Some((server, database, url)) = PostgresServer::with_new_database() else { return };
     restore(archive_of_files().as_slice(), &url).unwrap();
     let (whole, findings) = check(&url);
     assert_eq!(findings, []);
@@ -270,8 +267,7 @@ fn unreadable_database_rows_are_reported_as_a_range() {
 
 #[test]
 fn a_database_view_is_a_read_only_snapshot() {
-    let Some(server) = PostgresServer::shared() else { return };
-    let url = server.url(&server.new_database());
+    let Some((_server, _database, url)) = PostgresServer::with_new_database() else { return };
     let none = block_on(Store::view_postgres(&settings(&url))).unwrap_err().to_string();
     assert!(none.contains("has no store"), "{none}");
     let store = open(&url);

@@ -22,9 +22,7 @@ fn refusal(settings: &PostgresSettings) -> String {
 
 #[test]
 fn unusable_databases_are_refused_with_a_remedy() {
-    let Some(server) = PostgresServer::shared() else { return };
-    let database = server.new_database();
-    let url = server.url(&database);
+    let Some((server, database, url)) = PostgresServer::with_new_database() else { return };
     server.sql("postgres", &format!("CREATE ROLE {database}_plain LOGIN"));
     server.sql(
         "postgres",
@@ -79,8 +77,7 @@ fn foreign_or_broken_schemas_are_refused_unchanged() {
 
 #[test]
 fn a_refused_right_is_named_with_its_grant() {
-    let Some(server) = PostgresServer::shared() else { return };
-    let database = server.new_database();
+    let Some((server, database, _url)) = PostgresServer::with_new_database() else { return };
     let user = format!("{database}_rights");
     server.sql("postgres", &format!("CREATE ROLE {user} LOGIN"));
     let url = server.url(&database).replace("plimsoll@", &format!("{user}@"));
