@@ -50,6 +50,14 @@ fn measured(fake: &FakeKernel) -> Meter {
     meter
 }
 
+/// Such a kernel, with a meter and its first reading.
+fn measured_nspawn() -> (FakeKernel, Meter, Reading) {
+    let fake = kernel_with_nspawn();
+    let mut meter = measured(&fake);
+    let alone = meter.read().unwrap();
+    (fake, meter, alone)
+}
+
 /// Readings until one looks for processes again.
 fn next_look(meter: &mut Meter) -> Reading {
     (1..READINGS_PER_LOOK).for_each(|_n| assert!(meter.read().is_some()));
@@ -58,9 +66,7 @@ fn next_look(meter: &mut Meter) -> Reading {
 
 #[test]
 fn an_nspawn_container_counts_even_after_it_ends() {
-    let fake = kernel_with_nspawn();
-    let mut meter = measured(&fake);
-    let alone = meter.read().unwrap();
+    let (fake, mut meter, alone) = measured_nspawn();
     // the payload is below the scope, and the counters of the scope include it
     group(&fake, SCOPE, [70_000, 90_000, 4_000, 2], "");
     group(&fake, &format!("{SCOPE}/payload"), [70_000, 90_000, 4_000, 2], "102\n103\n");
@@ -87,9 +93,7 @@ fn an_nspawn_container_counts_even_after_it_ends() {
 
 #[test]
 fn groups_shared_with_others_are_excluded_and_reported() {
-    let fake = kernel_with_nspawn();
-    let mut meter = measured(&fake);
-    let alone = meter.read().unwrap();
+    let (fake, mut meter, alone) = measured_nspawn();
     // 200 is a child of another process, 0 is one that is not visible here
     for (path, procs) in [("/shared", "102\n200\n"), ("/hidden", "102\n0\n")] {
         process(&fake, 200, 1, path);
@@ -103,9 +107,7 @@ fn groups_shared_with_others_are_excluded_and_reported() {
 
 #[test]
 fn an_existing_group_counts_only_after_joining() {
-    let fake = kernel_with_nspawn();
-    let mut meter = measured(&fake);
-    let alone = meter.read().unwrap();
+    let (fake, mut meter, alone) = measured_nspawn();
     group(&fake, "/reused", [70_000, 900_000, 4_000, 2], "102\n");
     process(&fake, 102, 101, "/reused");
     let found = next_look(&mut meter);
@@ -119,9 +121,7 @@ fn an_existing_group_counts_only_after_joining() {
 
 #[test]
 fn nested_and_enclosing_groups_count_once() {
-    let fake = kernel_with_nspawn();
-    let mut meter = measured(&fake);
-    let alone = meter.read().unwrap();
+    let (fake, mut meter, alone) = measured_nspawn();
     group(&fake, "/build/payload", [1_000, 2_000, 100, 0], "102\n");
     process(&fake, 102, 101, "/build/payload");
     assert_eq!(next_look(&mut meter), alone, "with --keep-unit the kernel adds them up");
@@ -186,9 +186,7 @@ fn an_exiting_process_is_not_a_moved_one() {
 
 #[test]
 fn running_groups_count_once_after_another_ends() {
-    let fake = kernel_with_nspawn();
-    let mut meter = measured(&fake);
-    let alone = meter.read().unwrap();
+    let (fake, mut meter, alone) = measured_nspawn();
     for (pid, path) in [(102, "/a.scope"), (103, "/b.scope")] {
         group(&fake, path, [70_000, 90_000, 4_000, 0], &format!("{pid}\n"));
         process(&fake, pid, 101, path);
@@ -220,9 +218,7 @@ fn unmeasured_groups_make_kills_unknown() {
 
 #[test]
 fn a_group_joined_by_others_keeps_its_counts() {
-    let fake = kernel_with_nspawn();
-    let mut meter = measured(&fake);
-    let alone = meter.read().unwrap();
+    let (fake, mut meter, alone) = measured_nspawn();
     group(&fake, SCOPE, [70_000, 90_000, 4_000, 0], "102\n");
     process(&fake, 102, 101, SCOPE);
     assert_eq!(next_look(&mut meter).need, alone.need + 70_000);
@@ -241,9 +237,7 @@ fn a_group_joined_by_others_keeps_its_counts() {
 
 #[test]
 fn an_abandoned_group_is_dropped_unless_a_scope() {
-    let fake = kernel_with_nspawn();
-    let mut meter = measured(&fake);
-    let alone = meter.read().unwrap();
+    let (fake, mut meter, alone) = measured_nspawn();
     for path in ["/reused", SCOPE] {
         process(&fake, 102, 101, path);
         group(&fake, path, [70_000, 90_000, 4_000, 0], "102\n");
@@ -258,9 +252,7 @@ fn an_abandoned_group_is_dropped_unless_a_scope() {
 
 #[test]
 fn earlier_failures_at_a_scopes_limits_are_excluded() {
-    let fake = kernel_with_nspawn();
-    let mut meter = measured(&fake);
-    let alone = meter.read().unwrap();
+    let (fake, mut meter, alone) = measured_nspawn();
     let slice = |text: &str| fake.write("/sys/fs/cgroup/machine.slice/memory.events.local", text);
     slice("max 700\noom 5\n");
     fake.write("/sys/fs/cgroup/machine.slice/cgroup.type", "domain\n");
@@ -279,9 +271,7 @@ fn earlier_failures_at_a_scopes_limits_are_excluded() {
 
 #[test]
 fn at_most_32_moved_groups_are_measured() {
-    let fake = kernel_with_nspawn();
-    let mut meter = measured(&fake);
-    let alone = meter.read().unwrap();
+    let (fake, mut meter, alone) = measured_nspawn();
     for pid in 1000..1033 {
         let path = format!("/box-{pid}.scope");
         process(&fake, pid, 101, &path);
@@ -293,9 +283,7 @@ fn at_most_32_moved_groups_are_measured() {
 
 #[test]
 fn a_group_appearing_later_is_still_measured() {
-    let fake = kernel_with_nspawn();
-    let mut meter = measured(&fake);
-    let alone = meter.read().unwrap();
+    let (fake, mut meter, alone) = measured_nspawn();
     process(&fake, 102, 101, SCOPE);
     next_look(&mut meter);
     assert_eq!(meter.unmeasured(), None);
@@ -318,9 +306,7 @@ fn processes_already_read_are_not_read_again() {
 
 #[test]
 fn a_group_merged_into_its_parent_keeps_counts() {
-    let fake = kernel_with_nspawn();
-    let mut meter = measured(&fake);
-    let alone = meter.read().unwrap();
+    let (fake, mut meter, alone) = measured_nspawn();
     group(&fake, "/a/b", [70_000, 90_000, 4_000, 2], "102\n");
     process(&fake, 102, 101, "/a/b");
     next_look(&mut meter);
