@@ -8,9 +8,10 @@ use std::{
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpStream},
     path::PathBuf,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
 };
 
+use plimsoll_support::KilledChild;
 use plimsoll_tests::{Server, Site, eventually, quoted};
 use serde_json::{Value, json};
 
@@ -35,16 +36,9 @@ fn promtool(words: &[&str], input: &str) -> String {
 
 /// A Prometheus on a free port; it is killed when this is dropped.
 pub(crate) struct Prometheus {
-    child: Child,
+    _child: KilledChild,
     log: PathBuf,
     _dir: tempfile::TempDir,
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        // it may have ended already
-        let _ended = self.child.kill().and_then(|()| self.child.wait());
-    }
 }
 
 impl Prometheus {
@@ -77,7 +71,7 @@ impl Prometheus {
         command.arg("--config.file").arg(&file).arg("--storage.tsdb.path").arg(dir.path().join("data"));
         command.args(["--web.listen-address", "127.0.0.1:0"]).stdin(Stdio::null()).stdout(Stdio::null());
         let child = command.stderr(fs::File::create(&log).unwrap()).spawn().unwrap();
-        Self { child, log, _dir: dir }
+        Self { _child: KilledChild(child), log, _dir: dir }
     }
 
     /// Where it listens, once it says so.

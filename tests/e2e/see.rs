@@ -2,10 +2,11 @@
 
 use std::{
     io::{BufRead as _, BufReader},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
 };
 
 use plimsoll_proto::v1 as pb;
+use plimsoll_support::KilledChild;
 use plimsoll_tests::{Answer, Programs, Sender, Site, assert_has, assert_lacks, batch, finish, hello};
 
 use crate::tools::has_script;
@@ -142,23 +143,12 @@ fn next(lines: &mut impl Iterator<Item = std::io::Result<String>>) -> serde_json
     serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap()
 }
 
-/// A program that does not outlive its test.
-struct Kept(Child);
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        // it may have ended
-        let _gone = self.0.kill();
-        let _known = self.0.wait();
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_terminal_watch_prints_json_lines() {
     let site = Site::start().unwrap();
     let mut stream = Sender::connect(&site.server.url()).await.unwrap();
     stream.exchange(opening("a1", "zlib")).await.unwrap();
-    let mut child = Kept(site.agent.command(&["watch"]).stdout(Stdio::piped()).spawn().unwrap());
+    let mut child = KilledChild(site.agent.command(&["watch"]).stdout(Stdio::piped()).spawn().unwrap());
     let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
     assert_eq!(next(&mut lines)["running"][0]["attempt"], "a1");
     stream.exchange(batch("a1", 1, 2)).await.unwrap();
@@ -168,7 +158,7 @@ async fn without_a_terminal_watch_prints_json_lines() {
     drop(child);
     // one that loses its server says so
     let mut command = site.agent.command(&["watch"]);
-    let mut child = Kept(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+    let mut child = KilledChild(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
     let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
     next(&mut lines);
     site.server.kill().unwrap();
@@ -192,7 +182,7 @@ async fn a_terminal_lists_what_runs_again_and_again() {
     command.env("SHELL", "/bin/sh").env("P", &Programs::for_tests().agent).env("NO_COLOR", "1");
     command.env("PLIMSOLL_SERVER", site.server.url());
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = Kept(piped.spawn().unwrap());
+    let mut child = KilledChild(piped.spawn().unwrap());
     let shown = BufReader::new(child.0.stdout.take().unwrap());
     let mut lines = String::new();
     for line in shown.lines() {

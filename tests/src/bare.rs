@@ -7,7 +7,7 @@ use std::{
     io::{BufRead as _, BufReader, Write as _},
     net::SocketAddr,
     pin::Pin,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
 };
 
 use anyhow::Context as _;
@@ -19,6 +19,7 @@ use plimsoll_proto::v1::{
     predictor_server::{Predictor, PredictorServer},
     server_message::Message as Answer,
 };
+use plimsoll_support::KilledChild;
 use tokio::net::TcpListener;
 use tokio_stream::{Stream, StreamExt as _, wrappers::TcpListenerStream};
 use tonic::{Request, Response, Status, Streaming, transport};
@@ -125,7 +126,7 @@ fn empty_route() -> Router {
 /// A bare server that runs. It is killed when this is dropped.
 #[derive(Debug)]
 pub struct BareServer {
-    child: Child,
+    child: KilledChild,
     /// The URL for clients of gRPC.
     pub url: String,
     /// Where an empty route of HTTP is served, `/empty`.
@@ -140,19 +141,11 @@ impl BareServer {
         let mut line = String::new();
         BufReader::new(child.stdout.take().context("no stdout")?).read_line(&mut line)?;
         let (grpc, http) = line.trim().split_once(' ').context("two addresses")?;
-        Ok(Self { child, url: format!("http://{grpc}"), http: http.parse()? })
+        Ok(Self { child: KilledChild(child), url: format!("http://{grpc}"), http: http.parse()? })
     }
 
     /// Process id.
     pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-}
-
-impl Drop for BareServer {
-    fn drop(&mut self) {
-        // one that has ended already needs nothing
-        let _gone = self.child.kill();
-        let _status = self.child.wait();
+        self.child.0.id()
     }
 }

@@ -6,7 +6,7 @@ use std::{
     io::{BufRead as _, BufReader},
     net::SocketAddr,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -16,6 +16,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail, ensure};
+use plimsoll_support::KilledChild;
 
 use super::Dice;
 use crate::{Programs, Server, http};
@@ -236,7 +237,7 @@ impl Clients {
 /// A server upstream, in Python.
 #[derive(Debug)]
 struct Resalloc {
-    child: Child,
+    child: KilledChild,
     dir: PathBuf,
     port: u16,
 }
@@ -250,12 +251,12 @@ impl Resalloc {
         let mut line = String::new();
         BufReader::new(child.stdout.take().context("its output")?).read_line(&mut line)?;
         let port = line.trim().parse().context("the server upstream did not start")?;
-        Ok(Self { child, dir: dir.to_owned(), port })
+        Ok(Self { child: KilledChild(child), dir: dir.to_owned(), port })
     }
 
     fn killed(mut self) -> anyhow::Result<Self> {
-        self.child.kill()?;
-        self.child.wait()?;
+        self.child.0.kill()?;
+        self.child.0.wait()?;
         Self::start(&self.dir, self.port)
     }
 
@@ -274,12 +275,6 @@ impl Resalloc {
     fn last(&self) -> anyhow::Result<u64> {
         let number: u64 = text_of(&self.ask("takeTicket", "<array><data></data></array>")?).parse()?;
         Ok(number - 1)
-    }
-}
-
-impl Drop for Resalloc {
-    fn drop(&mut self) {
-        let _ended = self.child.kill().and_then(|()| self.child.wait());
     }
 }
 

@@ -21,7 +21,19 @@ pub mod small_disk;
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Child,
 };
+
+/// A program that does not outlive its test: it is killed when this is dropped.
+#[derive(Debug)]
+pub struct KilledChild(pub Child);
+
+impl Drop for KilledChild {
+    fn drop(&mut self) {
+        // it may have ended already
+        let _ended = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
 
 /// All files below a folder, by their names.
 #[expect(clippy::unwrap_used, reason = "a test that cannot read the tree must fail")]
