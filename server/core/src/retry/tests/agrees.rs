@@ -31,11 +31,7 @@ fn built(id: u64, package: &str, need: u64, jobs: Option<u32>) -> Summary {
 
 /// The verdict on an attempt that is in the history already, and what callers get for its key at that moment.
 fn both(summary: &Summary, history: &History, settings: &Settings) -> (Verdict, Prediction) {
-    let asked = Evidence {
-        attempt: summary.attempt.clone(),
-        key: summary.key.clone(),
-        ..evidence(Some(summary.clone()), Exit::Code(2), "")
-    };
+    let asked = Evidence { key: summary.key.clone(), ..evidence_of(summary.clone()) };
     (judge_with(&asked, history, settings), predict_known(history, &summary.key, settings))
 }
 
@@ -66,11 +62,7 @@ fn predictions_after_a_kill_match_the_verdict() {
     let mut known = history((0..8).map(long).chain([killed.clone()]));
     for (per_second, grows) in [(0.0, false), (1e6, true)] {
         let growth = Some(MemoryGrowth { need: Bytes(400 * MIB), per_second });
-        let asked = Evidence {
-            attempt: killed.attempt.clone(),
-            growth,
-            ..evidence(Some(killed.clone()), Exit::Code(2), "")
-        };
+        let asked = Evidence { growth, ..evidence_of(killed.clone()) };
         let mut verdict = judge_with(&asked, &known, &settings);
         verdict.basis.built = Some(Box::new(killed.key.build_key()));
         verdict.basis.reported_by = Reporter::server();
@@ -90,7 +82,7 @@ fn predictions_after_a_kill_match_the_verdict() {
 fn a_kill_counts_before_its_attempt_is_learnt() {
     let settings = Settings::default();
     let lost = killed("k", 420, None);
-    let asked = Evidence { attempt: lost.attempt.clone(), ..evidence(Some(lost.clone()), Exit::Code(2), "") };
+    let asked = evidence_of(lost.clone());
     for fitted in [0, 8] {
         let mut known = history((0..fitted).map(|n| built(n, "zlib", 150, None)));
         let mut verdict = judge_with(&asked, &known, &settings);
@@ -138,7 +130,7 @@ fn the_reason_explains_sizes_below_the_default() {
         reason.contains("when this was judged, no trusted build of this package had succeeded"),
         "{reason}"
     );
-    let capped = Settings { memory_cap: Some(Bytes(2050 * MIB)), ..Settings::default() };
+    let capped = capped(2050);
     let (verdict, _) = both(&unknown, &history([]), &capped);
     let reason = verdict.next.unwrap().reason;
     assert!(reason.contains("the default limit of 2.00 GiB is no measurement"), "{reason}");
@@ -170,7 +162,7 @@ fn a_next_size_never_undercuts_the_previous_verdict() {
     assert_eq!((next.memory_request.value, next.memory_limit.value), (700 * MIB, 900 * MIB));
     assert_eq!(next.memory_limit.basis.bound, SizeBound::VerdictBefore);
     assert!(next.reason.contains("as the verdict on the attempt before named it"), "{}", next.reason);
-    let cap = Settings { memory_cap: Some(Bytes(800 * MIB)), ..Settings::default() };
+    let cap = capped(800);
     let next = judge_with(&asked, &history([summary]), &cap).next.unwrap();
     assert_eq!(next.memory_limit.value, 800 * MIB, "not above the cap");
 }
@@ -181,7 +173,7 @@ fn a_cap_below_all_needs_refuses_a_retry() {
     let known = |jobs| (0..).zip(needs).map(move |(n, need)| built(n, "zlib", need, jobs));
     let at = |cap: u64, jobs: Option<u32>| {
         let summary = killed("k", 120, jobs);
-        let settings = Settings { memory_cap: Some(Bytes(cap * MIB)), ..Settings::default() };
+        let settings = capped(cap);
         both(&summary, &history(known(jobs).chain([summary.clone()])), &settings).0
     };
     for cap in [130, 200] {
@@ -283,7 +275,7 @@ fn other_projects_cannot_change_a_memory_end() {
     let settings = Settings::default();
     let mut lost = killed("k", 420, None);
     lost.key.project = "team/x".into();
-    let asked = Evidence { attempt: lost.attempt.clone(), ..evidence(Some(lost.clone()), Exit::Code(2), "") };
+    let asked = evidence_of(lost.clone());
     let mut known = history((0..8).map(|n| built(n, "zlib", 150, None)));
     let mut verdict = judge_with(&asked, &known, &settings);
     verdict.given_unix_ms = Some(lost.ended_unix_ms() + 3_600_000);

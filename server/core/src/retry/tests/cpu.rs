@@ -73,7 +73,7 @@ fn throttling_explains_only_timeouts() {
 
 /// The verdict on a kill at 280 MiB with these build jobs, where this is the most memory there is.
 fn killed(jobs: Option<u32>, cap_mib: u64) -> Verdict {
-    let settings = Settings { memory_cap: Some(Bytes(cap_mib * MIB)), ..Settings::default() };
+    let settings = capped(cap_mib);
     let mut asked = evidence(Some(failed(Some(1))), Exit::Code(2), "");
     asked.key.hints.build_jobs = jobs;
     judge_with(&asked, &History::new(1), &settings)
@@ -116,7 +116,7 @@ fn unrecorded_build_jobs_are_neither_named_nor_halved() {
     };
     for (package, jobs) in [("zlib", None), ("hdf5", Some(8))] {
         for cap in [280, 1000] {
-            let settings = Settings { memory_cap: Some(Bytes(cap * MIB)), ..Settings::default() };
+            let settings = capped(cap);
             let asked = evidence(Some(failed(Some(1))), Exit::Code(2), "");
             let verdict = judge_with(&asked, &of_package(package, jobs), &settings);
             assert!(!verdict.reason.contains("-j"), "{package}: {}", verdict.reason);

@@ -123,7 +123,7 @@ fn a_step_starts_above_the_highest_kill() {
         );
         assert!((size.basis.margin - 4.5).abs() < 0.01, "what its pod had grows as far: {size:?}");
     }
-    let capped = next_of(6144, &Settings { memory_cap: Some(Bytes(8192 * MIB)), ..Settings::default() });
+    let capped = next_of(6144, &capped(8192));
     assert_eq!(capped.memory_limit.value, 8192 * MIB);
     for highest in [100, 2048] {
         let next = next_of(highest, &Settings::default());
@@ -141,9 +141,7 @@ fn as_is_keeps_the_size_or_explains_changes() {
             ..Resources::default()
         };
         let summary = Summary { resources, ..failed(Some(0)) };
-        let asked =
-            Evidence { pod_reason: "Preempting".into(), ..evidence(Some(summary), Exit::Code(143), "") };
-        judge_with(&asked, &History::new(1), settings)
+        judge_with(&preempted(summary), &History::new(1), settings)
     };
     let usual = Settings::default();
     let same = sized(Some(200 * MIB), Some(280 * MIB), &usual);
@@ -161,7 +159,7 @@ fn as_is_keeps_the_size_or_explains_changes() {
     assert_eq!(next.memory_request.value, 64 * MIB);
     assert_eq!(next.reason, "memory request 64 MiB: raised to the floor of 64 MiB");
 
-    let cap = Settings { memory_cap: Some(Bytes(400 * MIB)), ..Settings::default() };
+    let cap = capped(400);
     let large = sized(None, Some(2048 * MIB), &cap);
     let shown = "retry with 400 MiB of memory, the most there is, in the place of 2.00 GiB";
     assert!(large.reason.ends_with(shown), "{}", large.reason);
@@ -172,7 +170,7 @@ fn as_is_keeps_the_size_or_explains_changes() {
 
 #[test]
 fn a_size_that_the_cap_cuts_promises_nothing() {
-    let settings = Settings { memory_cap: Some(Bytes(400 * MIB)), ..Settings::default() };
+    let settings = capped(400);
     let history = history_of("zlib", &[350, 390, 420, 300, 380, 310, 405, 360]);
     let verdict = verdict_on(killed_at(100), &history, &settings);
     let next = verdict.next.unwrap();

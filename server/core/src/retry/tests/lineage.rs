@@ -14,17 +14,9 @@ fn of_job(id: &str, minute: u64, retries: Option<&str>) -> Summary {
 
 #[test]
 fn attempts_are_counted_without_the_ci_number() {
-    let mut history = History::new(10);
-    for (id, minute) in [("a", 0), ("b", 10), ("c", 20)] {
-        history.learn(Arc::new(of_job(id, minute, None)));
-    }
+    let history = test_history([("a", 0), ("b", 10), ("c", 20)].map(|(id, minute)| of_job(id, minute, None)));
     let asked = |id: &str, minute, reported_number| {
-        let this = of_job(id, minute, None);
-        let asked = Evidence {
-            attempt: this.attempt.clone(),
-            number: reported_number,
-            ..evidence(Some(this), Exit::Code(2), "")
-        };
+        let asked = Evidence { number: reported_number, ..evidence_of(of_job(id, minute, None)) };
         judge_with(&asked, &history, &Settings::default()).attempts_left
     };
     assert_eq!(asked("a", 0, 1), 2, "the first");
@@ -34,8 +26,7 @@ fn attempts_are_counted_without_the_ci_number() {
 
 #[test]
 fn clock_skew_does_not_break_the_retry_chain() {
-    let mut history = History::new(10);
-    history.learn(Arc::new(of_job("a", 60, None)));
+    let history = test_history([of_job("a", 60, None)]);
     let second = of_job("b", 0, Some("a"));
     let asked = Evidence { number: 1, ..evidence(Some(second), Exit::Code(2), "") };
     assert_eq!(judge_with(&asked, &history, &Settings::default()).attempts_left, 1);
@@ -43,9 +34,7 @@ fn clock_skew_does_not_break_the_retry_chain() {
 
 #[test]
 fn circular_retry_chains_terminate() {
-    let mut history = History::new(10);
-    history.learn(Arc::new(of_job("a", 0, Some("b"))));
-    history.learn(Arc::new(of_job("b", 1, Some("a"))));
+    let history = test_history([of_job("a", 0, Some("b")), of_job("b", 1, Some("a"))]);
     let asked = evidence(Some(of_job("c", 2, Some("b"))), Exit::Code(2), "");
     assert_eq!(judge_with(&asked, &history, &Settings::default()).action, Action::No);
 }
@@ -100,11 +89,7 @@ fn gitlabs_retry_count_is_only_a_hint() {
     for (id, hint, expected) in [("a", 1, 2), ("b", 2, 1), ("c", 2, 0)] {
         let minute = history.len() as u64 * 10;
         let this = of_job(id, minute, None);
-        let asked = Evidence {
-            attempt: this.attempt.clone(),
-            number: hint,
-            ..evidence(Some(this.clone()), Exit::Code(2), "")
-        };
+        let asked = Evidence { number: hint, ..evidence_of(this.clone()) };
         let verdict = judge_with(&asked, &history, &Settings::default());
         assert_eq!(verdict.attempts_left, expected, "{id}");
         history.learn(Arc::new(this));
@@ -126,15 +111,10 @@ fn unnumbered_ci_lists_are_ordered_by_time() {
 
 #[test]
 fn job_numbers_order_attempts_despite_clock_skew() {
-    let mut history = History::new(10);
     // the second ran after the first, on a machine whose clock is an hour ahead
-    for (id, minute) in [("gitlab.com:11", 0), ("gitlab.com:12", 75)] {
-        history.learn(Arc::new(of_job(id, minute, None)));
-    }
+    let history = test_history([of_job("gitlab.com:11", 0, None), of_job("gitlab.com:12", 75, None)]);
     let asked = |id: &str, minute| {
-        let this = of_job(id, minute, None);
-        let attempt = this.attempt.clone();
-        let asked = Evidence { attempt, ..evidence(Some(this), Exit::Code(2), "") };
+        let asked = evidence_of(of_job(id, minute, None));
         judge_with(&asked, &history, &Settings::default()).attempts_left
     };
     assert_eq!(asked("gitlab.com:13", 20), 0, "the third");
@@ -144,14 +124,10 @@ fn job_numbers_order_attempts_despite_clock_skew() {
 
 #[test]
 fn commands_of_one_job_are_not_retries() {
-    let mut history = History::new(10);
-    for (id, minute) in [("gitlab.com:11", 0), ("gitlab.com:11.2", 5), ("gitlab.com:11.2/2", 10)] {
-        history.learn(Arc::new(of_job(id, minute, None)));
-    }
+    let before = [("gitlab.com:11", 0), ("gitlab.com:11.2", 5), ("gitlab.com:11.2/2", 10)];
+    let history = test_history(before.map(|(id, minute)| of_job(id, minute, None)));
     let asked = |id: &str, minute, listed| {
-        let this = of_job(id, minute, None);
-        let attempt = this.attempt.clone();
-        let asked = Evidence { attempt, listed, ..evidence(Some(this), Exit::Code(2), "") };
+        let asked = Evidence { listed, ..evidence_of(of_job(id, minute, None)) };
         judge_with(&asked, &history, &Settings::default()).attempts_left
     };
     assert_eq!(asked("gitlab.com:11.3", 15, Vec::new()), 2, "another command");
@@ -164,17 +140,14 @@ fn commands_of_one_job_are_not_retries() {
 
 #[test]
 fn retries_of_one_original_belong_together() {
-    let mut history = History::new(10);
-    for (id, minute, retries) in [("7", 0, None), ("7/2", 10, Some("7"))] {
-        let mut tried = of_job(id, minute, retries);
-        tried.key.labels.clear();
-        history.learn(Arc::new(tried));
-    }
-    let mut third = of_job("7/3", 20, Some("7"));
-    third.key.labels.clear();
-    let attempt = third.attempt.clone();
-    let asked = Evidence { attempt, ..evidence(Some(third), Exit::Code(2), "") };
-    assert_eq!(judge_with(&asked, &history, &Settings::default()).attempts_left, 0);
+    let [first, second, third] =
+        [("7", 0, None), ("7/2", 10, Some("7")), ("7/3", 20, Some("7"))].map(|(id, minute, retries)| {
+            let mut tried = of_job(id, minute, retries);
+            tried.key.labels.clear();
+            tried
+        });
+    let history = test_history([first, second]);
+    assert_eq!(judge_with(&evidence_of(third), &history, &Settings::default()).attempts_left, 0);
 }
 
 /// Retries that five attempts of one job get, each with another of these logs, as far as the verdicts allow any.

@@ -83,6 +83,21 @@ fn evidence(measured: Option<Summary>, exit: Exit, log: &str) -> Evidence {
     }
 }
 
+/// Evidence of a failed attempt under its own id.
+fn evidence_of(summary: Summary) -> Evidence {
+    Evidence { attempt: summary.attempt.clone(), ..evidence(Some(summary), Exit::Code(2), "") }
+}
+
+/// Evidence of a measured attempt whose pod had to give way to another.
+fn preempted(summary: Summary) -> Evidence {
+    Evidence { pod_reason: "Preempting".into(), ..evidence(Some(summary), Exit::Code(143), "") }
+}
+
+/// Settings with this many MiB as the most there is.
+fn capped(mib: u64) -> Settings {
+    Settings { memory_cap: Some(Bytes(mib * MIB)), ..Settings::default() }
+}
+
 /// The verdict on what these rules find.
 fn judge(evidence: &Evidence, rules: &LogRules, known: &VerdictInputs<'_>) -> Verdict {
     super::judge(evidence, classify(evidence, rules), known)
@@ -239,9 +254,7 @@ fn a_preempted_attempt_keeps_size_and_budget() {
         ..failed(Some(0))
     }));
     let again = Summary { number: 4, retries: Some(first), ..failed(Some(0)) };
-    let preempted =
-        Evidence { number: 4, pod_reason: "Preempting".into(), ..evidence(Some(again), Exit::Code(143), "") };
-    let verdict = judge_with(&preempted, &history, &Settings::default());
+    let verdict = judge_with(&Evidence { number: 4, ..preempted(again) }, &history, &Settings::default());
     let next = verdict.next.unwrap();
     assert_eq!((verdict.action, verdict.attempts_left), (Action::AsIs, 1));
     assert_eq!((next.memory_limit.value, next.memory_request.value), (280 * MIB, 200 * MIB));

@@ -40,8 +40,7 @@ fn requests_above_the_limit_count_as_that_limit() {
 #[test]
 fn a_kept_size_is_bounded_by_the_limit() {
     let summary = Summary { oom_kill: Some(0), ..stopped(118, Some(100 * GIB), Some(120 * MIB)) };
-    let asked = Evidence { pod_reason: "Preempting".into(), ..evidence(Some(summary), Exit::Code(143), "") };
-    let next = judged(&asked).next.unwrap();
+    let next = judged(&preempted(summary)).next.unwrap();
     assert_eq!((next.memory_request.value, next.memory_limit.value), (120 * MIB, 120 * MIB));
     assert_eq!(next.memory_request.basis.bound, SizeBound::LastLimit);
     assert_eq!(next.memory_limit.basis.bound, SizeBound::LastAttempt);
@@ -51,20 +50,18 @@ fn a_kept_size_is_bounded_by_the_limit() {
 fn asks_that_are_no_sizes_are_not_kept() {
     for odd in [0, 1 << 63, u64::MAX] {
         let summary = Summary { oom_kill: Some(0), ..stopped(118, Some(odd), Some(odd)) };
-        let asked =
-            Evidence { pod_reason: "Preempting".into(), ..evidence(Some(summary), Exit::Code(143), "") };
-        let next = judged(&asked).next.unwrap();
+        let next = judged(&preempted(summary)).next.unwrap();
         assert_eq!(next.memory_request.basis.bound, SizeBound::Default, "{odd}");
         assert_eq!((next.memory_request.value, next.memory_limit.value), (2 * GIB, 4 * GIB), "{odd}");
     }
     let tiny = Summary { oom_kill: Some(0), ..stopped(118, Some(1), Some(1)) };
-    let asked = Evidence { pod_reason: "Preempting".into(), ..evidence(Some(tiny), Exit::Code(143), "") };
-    assert_eq!(judged(&asked).next.unwrap().memory_limit.basis.bound, SizeBound::Floor("64 MiB".to_owned()));
+    let next = judged(&preempted(tiny)).next.unwrap();
+    assert_eq!(next.memory_limit.basis.bound, SizeBound::Floor("64 MiB".to_owned()));
 }
 
 #[test]
 fn limits_close_to_the_cap_count_as_capped() {
-    let settings = Settings { memory_cap: Some(Bytes(400 * MIB)), ..Settings::default() };
+    let settings = capped(400);
     let at = |limit: u64, jobs: Option<u32>| {
         let mut summary = stopped(limit - 5, None, Some(limit * MIB));
         summary.key.hints = Hints { build_jobs: jobs, ..Hints::default() };
@@ -108,7 +105,7 @@ fn a_capped_size_has_the_caps_quantile() {
     let needs: Vec<u64> = (0..40).map(|n| if n % 2 == 0 { 300 } else { 1500 }).collect();
     let key = evidence(None, Exit::Code(2), "").key;
     let at = |cap: u64| {
-        let settings = Settings { memory_cap: Some(Bytes(cap * MIB)), ..Settings::default() };
+        let settings = capped(cap);
         predict(&history_of("zlib", &needs), &key, &settings).memory_limit.basis
     };
     assert!((0.3..0.7).contains(&at(500).quantile), "half of the builds fit: {:?}", at(500));

@@ -81,7 +81,6 @@ fn every_cause(text: &mut String) {
 /// Memory was short, in every place that there is.
 fn short_of_memory(text: &mut String) {
     let oom = || found(Cause::Oom, EvidenceSource::Kernel, "oom_kill 1");
-    let capped = |mib: u64| Settings { memory_cap: Some(Bytes(mib * MIB)), ..Settings::default() };
     let mut history = History::new(10);
     for id in 100..108 {
         history.learn(Arc::new(test_summary(&id.to_string(), "zlib", "1", 300)));
