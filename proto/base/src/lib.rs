@@ -10,6 +10,7 @@
 //! | [`log_excerpt`], [`unpack`] | the lines of a build's log that tell why it failed; logs that are packed |
 //! | [`quantity`] | how memory and cores are written |
 //! | [`named_enum`](named_enum!) | declares an enum with a name for each variant |
+//! | [`with_defaults`](with_defaults!) | declares a struct with the default of each field |
 
 pub mod certificate;
 pub mod checks;
@@ -20,3 +21,4 @@ mod named_enum;
 pub mod own_files;
 pub mod quantity;
 pub mod unpack;
+mod with_defaults;

@@ -2,32 +2,24 @@
 
 use std::time::Duration;
 
+use plimsoll_base::with_defaults;
+
 use super::Bytes;
 
-/// Maximum age of stored data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RetentionPolicy {
-    /// How long samples are kept at full resolution.
-    pub full_for: Duration,
-    /// How long samples are kept at all.
-    pub keep_for: Duration,
-    /// Most bytes of sealed samples; `None`: unlimited.
-    pub max_bytes: Option<Bytes>,
-    /// How long summaries of attempts are kept; `None`: forever.
-    pub summaries_for: Option<Duration>,
-    /// How long lines of logs are kept in verdicts; `None`: as long as the verdict.
-    pub log_lines_for: Option<Duration>,
-}
-
-impl Default for RetentionPolicy {
-    fn default() -> Self {
-        Self {
-            // 30 days are long enough to examine recent failures
-            full_for: Duration::from_hours(30 * 24),
-            keep_for: Duration::from_hours(365 * 24),
-            max_bytes: None,
-            summaries_for: None,
-            log_lines_for: None,
-        }
+with_defaults! {
+    /// Maximum age of stored data.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct RetentionPolicy {
+        /// How long samples are kept at full resolution.
+        // 30 days are long enough to examine recent failures
+        pub full_for: Duration = Duration::from_hours(30 * 24),
+        /// How long samples are kept at all.
+        pub keep_for: Duration = Duration::from_hours(365 * 24),
+        /// Most bytes of sealed samples; `None`: unlimited.
+        pub max_bytes: Option<Bytes>,
+        /// How long summaries of attempts are kept; `None`: forever.
+        pub summaries_for: Option<Duration>,
+        /// How long lines of logs are kept in verdicts; `None`: as long as the verdict.
+        pub log_lines_for: Option<Duration>,
     }
 }

@@ -8,37 +8,28 @@ use std::{
 };
 
 use axum::http::HeaderMap;
+use plimsoll_base::with_defaults;
 use tokio::time::{Instant, sleep_until};
 
 use crate::runtime::outgoing;
 
-/// Limits of requests to GitLab.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PaceTerms {
-    /// Least time between two requests.
-    pub(crate) spacing: Duration,
-    /// Delay before the first repetition of a request; doubled before each further one.
-    pub(crate) backoff: Duration,
-    /// Time limit from a request to the end of its answer.
-    pub(crate) answer_within: Duration,
-    /// Longest time that a request waits for its turn; a request that would wait longer is skipped.
-    pub(crate) patience: Duration,
-    /// Time for which requests are skipped after a request that got no answer.
-    pub(crate) pause: Duration,
-}
-
-impl Default for PaceTerms {
-    fn default() -> Self {
-        Self {
-            // gitlab.com allows some 2,000 requests a minute for one token, other servers usually
-            // 600; this is half of 600
-            spacing: Duration::from_millis(200),
-            backoff: Duration::from_secs(1),
-            // time for a log of 64 MB over 20 Mbit/s
-            answer_within: Duration::from_secs(30),
-            patience: Duration::from_secs(90),
-            pause: Duration::from_secs(30),
-        }
+with_defaults! {
+    /// Limits of requests to GitLab.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct PaceTerms {
+        /// Least time between two requests.
+        // gitlab.com allows some 2,000 requests a minute for one token, other servers usually
+        // 600; this is half of 600
+        pub(crate) spacing: Duration = Duration::from_millis(200),
+        /// Delay before the first repetition of a request; doubled before each further one.
+        pub(crate) backoff: Duration = Duration::from_secs(1),
+        /// Time limit from a request to the end of its answer.
+        // time for a log of 64 MB over 20 Mbit/s
+        pub(crate) answer_within: Duration = Duration::from_secs(30),
+        /// Longest time that a request waits for its turn; a request that would wait longer is skipped.
+        pub(crate) patience: Duration = Duration::from_secs(90),
+        /// Time for which requests are skipped after a request that got no answer.
+        pub(crate) pause: Duration = Duration::from_secs(30),
     }
 }
 

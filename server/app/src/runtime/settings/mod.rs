@@ -30,6 +30,7 @@ use std::{
     time::Duration,
 };
 
+use plimsoll_base::with_defaults;
 use plimsoll_core::{
     domain::{Bytes, HistoryLimits, RetentionPolicy},
     gantry, predict, retry, shadow, stats,
@@ -60,86 +61,95 @@ pub(crate) const NO_TRACES: &str = "this program is built without traces; build 
 const HISTORY_MEMORY: usize = 480 << 20;
 const MILLION: usize = 1_000_000;
 
-/// All settings in force.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// Directory of the store.
-    pub data_dir: PathBuf,
-    /// URL of the PostgreSQL database with the store; `None`: the store is in `data_dir`.
-    pub store_url: Option<String>,
-    /// File with the password of the database.
-    pub store_password_file: Option<PathBuf>,
-    /// File with the CA of the database.
-    pub store_ca_file: Option<PathBuf>,
-    /// Address of the gRPC listener.
-    pub grpc_listen: SocketAddr,
-    /// Address of the HTTP listener.
-    pub http_listen: SocketAddr,
-    /// Certificates of the gRPC and HTTP listeners.
-    pub tls: TlsFiles,
-    /// Whether listeners without TLS may be reachable from other machines.
-    pub plain_text: bool,
-    /// Directory with the agent's binaries, which jobs download.
-    pub agent_dir: Option<PathBuf>,
-    /// The access file; without it every caller may do everything.
-    pub access_file: Option<PathBuf>,
-    /// Host names that the HTTP listener accepts without an access file, in lower case.
-    pub http_hosts: Vec<String>,
-    /// Most connections to the HTTP listener.
-    pub http_connections: usize,
-    /// Whether operators on other machines may take backups.
-    pub backup_remote: bool,
-    /// Which labels and log lines are private.
-    pub private: privacy::PrivacySettings,
-    /// Log filter, in the syntax of `tracing_subscriber::EnvFilter`.
-    pub log: String,
-    /// Format of log lines.
-    pub log_format: LogFormat,
-    /// Collector to which spans are sent, by OTLP over gRPC.
-    pub otlp_endpoint: Option<String>,
-    /// Memory for the cache of the storage engine.
-    pub store_cache: Bytes,
-    /// Most finished attempts in the history.
-    pub history_attempts: usize,
-    /// Memory of the history; `None`: the default, which depends on `history_attempts` and
-    /// `machine`.
-    pub history_memory: Option<Bytes>,
-    /// Memory that the process may use; measured, not a setting.
-    pub machine: Option<MachineMemory>,
-    /// Size of the store's log when the process starts, bytes; measured, not a setting.
-    pub log_bytes: u64,
-    /// Most open attempts.
-    pub open_attempts: usize,
-    /// If the agent of an attempt is silent for this long, the attempt is closed as lost.
-    pub abandon_after: Duration,
-    /// Retention of samples, summaries and log lines.
-    pub retain: RetentionPolicy,
-    /// Time for running requests to end when the server stops.
-    pub drain_timeout: Duration,
-    /// Settings of predictions.
-    pub predict: predict::Settings,
-    /// Shadow mode: builds with predictions that are shown, but not applied.
-    pub shadow: shadow::Settings,
-    /// The file that replaces them; reloaded while the server runs.
-    pub shadow_file: Option<PathBuf>,
-    /// Settings for retries.
-    pub retry: retry::RetryPolicy,
-    /// The policy file with retry terms; reloaded while the server runs.
-    pub retry_policy: Option<PathBuf>,
-    /// Directory with the operator's log rules.
-    pub rules_dir: Option<PathBuf>,
-    /// File with pools and placement rules; reloaded while the server runs.
-    pub pools_file: Option<PathBuf>,
-    /// Settings of the answers to stock Spack clients.
-    pub gantry: gantry::Settings,
-    /// Access to GitLab.
-    pub gitlab: gitlab::Settings,
-    /// Settings of the admission webhook.
-    pub admission: admission::Settings,
-    /// Settings of statistics.
-    pub stats: stats::Settings,
-    /// Source of each setting, by name. Settings with their default are missing.
-    pub places: BTreeMap<&'static str, String>,
+with_defaults! {
+    /// All settings in force.
+    #[derive(Debug, Clone)]
+    pub struct Config {
+        /// Directory of the store.
+        pub data_dir: PathBuf = PathBuf::from("plimsoll-data"),
+        /// URL of the PostgreSQL database with the store; `None`: the store is in `data_dir`.
+        pub store_url: Option<String>,
+        /// File with the password of the database.
+        pub store_password_file: Option<PathBuf>,
+        /// File with the CA of the database.
+        pub store_ca_file: Option<PathBuf>,
+        /// Address of the gRPC listener.
+        // loopback by default: other machines reach the server without encryption only if the
+        // operator configures that
+        pub grpc_listen: SocketAddr = (Ipv4Addr::LOCALHOST, 7410).into(),
+        /// Address of the HTTP listener.
+        pub http_listen: SocketAddr = (Ipv4Addr::LOCALHOST, 7411).into(),
+        /// Certificates of the gRPC and HTTP listeners.
+        pub tls: TlsFiles,
+        /// Whether listeners without TLS may be reachable from other machines.
+        pub plain_text: bool,
+        /// Directory with the agent's binaries, which jobs download.
+        pub agent_dir: Option<PathBuf>,
+        /// The access file; without it every caller may do everything.
+        pub access_file: Option<PathBuf>,
+        /// Host names that the HTTP listener accepts without an access file, in lower case.
+        pub http_hosts: Vec<String>,
+        /// Most connections to the HTTP listener.
+        pub http_connections: usize = MAX_HTTP_CONNECTIONS,
+        /// Whether operators on other machines may take backups.
+        pub backup_remote: bool,
+        /// Which labels and log lines are private.
+        pub private: privacy::PrivacySettings,
+        /// Log filter, in the syntax of `tracing_subscriber::EnvFilter`.
+        pub log: String = "info".to_owned(),
+        /// Format of log lines.
+        pub log_format: LogFormat = LogFormat::Text,
+        /// Collector to which spans are sent, by OTLP over gRPC.
+        pub otlp_endpoint: Option<String>,
+        /// Memory for the cache of the storage engine.
+        // a quarter of the memory of a small server, because sled uses more than its configured
+        // cache
+        pub store_cache: Bytes = Bytes(64 << 20),
+        /// Most finished attempts in the history.
+        // about 500 MB when the history is full
+        pub history_attempts: usize = 1_000_000,
+        /// Memory of the history; `None`: the default, which depends on `history_attempts` and
+        /// `machine`.
+        pub history_memory: Option<Bytes>,
+        /// Memory that the process may use; measured, not a setting.
+        pub machine: Option<MachineMemory>,
+        /// Size of the store's log when the process starts, bytes; measured, not a setting.
+        pub log_bytes: u64,
+        /// Most open attempts.
+        pub open_attempts: usize = 100_000,
+        /// If the agent of an attempt is silent for this long, the attempt is closed as lost.
+        // longer than common time-outs of jobs
+        pub abandon_after: Duration = Duration::from_hours(24),
+        /// Retention of samples, summaries and log lines.
+        pub retain: RetentionPolicy,
+        /// Time for running requests to end when the server stops.
+        // less than the 30 s that Kubernetes gives a pod to stop
+        pub drain_timeout: Duration = Duration::from_secs(20),
+        /// Settings of predictions.
+        pub predict: predict::Settings,
+        /// Shadow mode: builds with predictions that are shown, but not applied.
+        pub shadow: shadow::Settings,
+        /// The file that replaces them; reloaded while the server runs.
+        pub shadow_file: Option<PathBuf>,
+        /// Settings for retries.
+        pub retry: retry::RetryPolicy,
+        /// The policy file with retry terms; reloaded while the server runs.
+        pub retry_policy: Option<PathBuf>,
+        /// Directory with the operator's log rules.
+        pub rules_dir: Option<PathBuf>,
+        /// File with pools and placement rules; reloaded while the server runs.
+        pub pools_file: Option<PathBuf>,
+        /// Settings of the answers to stock Spack clients.
+        pub gantry: gantry::Settings,
+        /// Access to GitLab.
+        pub gitlab: gitlab::Settings,
+        /// Settings of the admission webhook.
+        pub admission: admission::Settings,
+        /// Settings of statistics.
+        pub stats: stats::Settings,
+        /// Source of each setting, by name. Settings with their default are missing.
+        pub places: BTreeMap<&'static str, String>,
+    }
 }
 
 /// A setting in force, as it is shown to people.
@@ -175,58 +185,6 @@ pub enum LogFormat {
     Text,
     /// One JSON object in each line.
     Json,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            data_dir: PathBuf::from("plimsoll-data"),
-            store_url: None,
-            store_password_file: None,
-            store_ca_file: None,
-            // loopback by default: other machines reach the server without encryption only if the
-            // operator configures that
-            grpc_listen: (Ipv4Addr::LOCALHOST, 7410).into(),
-            http_listen: (Ipv4Addr::LOCALHOST, 7411).into(),
-            log: "info".to_owned(),
-            tls: TlsFiles::default(),
-            plain_text: false,
-            agent_dir: None,
-            access_file: None,
-            http_hosts: Vec::new(),
-            http_connections: MAX_HTTP_CONNECTIONS,
-            backup_remote: false,
-            private: privacy::PrivacySettings::default(),
-            log_format: LogFormat::Text,
-            otlp_endpoint: None,
-            // a quarter of the memory of a small server, because sled uses more than its configured
-            // cache
-            store_cache: Bytes(64 << 20),
-            // about 500 MB when the history is full
-            history_attempts: 1_000_000,
-            history_memory: None,
-            machine: None,
-            log_bytes: 0,
-            open_attempts: 100_000,
-            // longer than common time-outs of jobs
-            abandon_after: Duration::from_hours(24),
-            retain: RetentionPolicy::default(),
-            // less than the 30 s that Kubernetes gives a pod to stop
-            drain_timeout: Duration::from_secs(20),
-            predict: predict::Settings::default(),
-            shadow: shadow::Settings::default(),
-            shadow_file: None,
-            retry: retry::RetryPolicy::default(),
-            retry_policy: None,
-            rules_dir: None,
-            pools_file: None,
-            gantry: gantry::Settings::default(),
-            gitlab: gitlab::Settings::default(),
-            admission: admission::Settings::default(),
-            stats: stats::Settings::default(),
-            places: BTreeMap::new(),
-        }
-    }
 }
 
 /// A mistake in the settings.

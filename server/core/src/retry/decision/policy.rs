@@ -1,48 +1,36 @@
 //! The operator's settings for retries: a budget for every build, and terms for each cause, project and stack.
 
+use plimsoll_base::with_defaults;
 use plimsoll_proto::cause::{CauseTraits, RetryLimit};
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{AttemptId, Cause, Fnv, Key, Millis};
 
-/// The operator's settings for retries.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct RetryPolicy {
-    /// Most attempts of one build, including the first.
-    pub max_attempts: u32,
-    /// Most attempts lost by preemption that do not count against the budget.
-    pub max_preempted: u32,
-    /// Most retries if the cause is unknown, or only the log names it.
-    pub unproven_retries: u32,
-    /// Least confidence in a memory cause for which the next attempt gets a larger size.
-    pub grow_from: f64,
-    /// Factor for the next time limit, and for the room that memory must have when build jobs are reduced.
-    pub grow_factor: f64,
-    /// Least chance to pass for which a retry is worth its cost, 0 to 1.
-    pub least_chance: f64,
-    /// Share of the retries that are not worth it which are made all the same, to keep measuring the chance.
-    pub explore: f64,
-    /// Exceptions in order: if several apply to an attempt, a later one wins over an earlier one.
-    pub terms: Vec<PolicyException>,
-}
-
-impl Default for RetryPolicy {
-    fn default() -> Self {
-        Self {
-            // GitLab allows two retries at most
-            max_attempts: 3,
-            // a spot market that preempted a build ten times will probably preempt it again
-            max_preempted: 10,
-            unproven_retries: 1,
-            // this is above every confidence in a memory cause from a log alone (0.4), and not above that of a starved build (0.6 to 0.9)
-            grow_from: 0.6,
-            grow_factor: 1.5,
-            // a judgement: the look of a person at a red pipeline costs as much as four builds
-            least_chance: 0.25,
-            explore: 0.05,
-            terms: Vec::new(),
-        }
+with_defaults! {
+    /// The operator's settings for retries.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct RetryPolicy {
+        /// Most attempts of one build, including the first.
+        // GitLab allows two retries at most
+        pub max_attempts: u32 = 3,
+        /// Most attempts lost by preemption that do not count against the budget.
+        // a spot market that preempted a build ten times will probably preempt it again
+        pub max_preempted: u32 = 10,
+        /// Most retries if the cause is unknown, or only the log names it.
+        pub unproven_retries: u32 = 1,
+        /// Least confidence in a memory cause for which the next attempt gets a larger size.
+        // this is above every confidence in a memory cause from a log alone (0.4), and not above that of a starved build (0.6 to 0.9)
+        pub grow_from: f64 = 0.6,
+        /// Factor for the next time limit, and for the room that memory must have when build jobs are reduced.
+        pub grow_factor: f64 = 1.5,
+        /// Least chance to pass for which a retry is worth its cost, 0 to 1.
+        // a judgement: the look of a person at a red pipeline costs as much as four builds
+        pub least_chance: f64 = 0.25,
+        /// Share of the retries that are not worth it which are made all the same, to keep measuring the chance.
+        pub explore: f64 = 0.05,
+        /// Exceptions in order: if several apply to an attempt, a later one wins over an earlier one.
+        pub terms: Vec<PolicyException>,
     }
 }
 
