@@ -5,7 +5,7 @@ use std::{borrow::Borrow, fmt, sync::Arc};
 use plimsoll_proto::{job::JobExecution, measured::is_valid_memory};
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Cores, Key, MeasurementSource, Millis};
+use super::{Bytes, Cores, Key, MeasurementSource, Millis, stored_record::stored_record};
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $limit:expr) => {
@@ -136,25 +136,22 @@ pub enum PoolSlot {
     OfJob(String),
 }
 
-/// What the server recorded when an attempt opened: its pool, whether predictions may learn from it, and its prediction at that time.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct OpeningRecord {
-    /// Name of the pool; empty if unknown.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub pool: String,
-    /// The ticket that holds the slot in which the attempt runs. Kept while the attempt is open.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ticket: Option<TicketId>,
-    /// Whether the sender is untrusted. Such an attempt is measured and judged, but never lowers the sizes of others.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub untrusted: bool,
-    /// Whether the agent proved with the CI job's token that the attempt belongs to that job, or to a job of that run.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub proven: bool,
-    /// The prediction for its key before this attempt was added to the history; `None` in records without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub predicted: Option<PredictionSnapshot>,
+stored_record! {
+    /// What the server recorded when an attempt opened: its pool, whether predictions may learn from it, and its prediction at that time.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+    #[serde(default)]
+    pub struct OpeningRecord {
+        /// Name of the pool; empty if unknown.
+        pub pool: String = default,
+        /// The ticket that holds the slot in which the attempt runs. Kept while the attempt is open.
+        pub ticket: Option<TicketId> = default,
+        /// Whether the sender is untrusted. Such an attempt is measured and judged, but never lowers the sizes of others.
+        pub untrusted: bool = default,
+        /// Whether the agent proved with the CI job's token that the attempt belongs to that job, or to a job of that run.
+        pub proven: bool = default,
+        /// The prediction for its key before this attempt was added to the history; `None` in records without one.
+        pub predicted: Option<PredictionSnapshot> = default,
+    }
 }
 
 impl OpeningRecord {
@@ -183,22 +180,20 @@ pub struct PredictionSnapshot {
     pub is_default: bool,
 }
 
-/// Requests and limits of an attempt. `None` means that the value is not set or not known.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Resources {
-    /// Memory request: memory that the scheduler reserves for the build.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory_request: Option<Bytes>,
-    /// Memory limit: near it the kernel reclaims memory, above it the kernel kills.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory_limit: Option<Bytes>,
-    /// CPU request: CPU that the scheduler reserves for the build.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpu_request: Option<Cores>,
-    /// CPU limit: above it the kernel throttles.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpu_limit: Option<Cores>,
+stored_record! {
+    /// Requests and limits of an attempt. `None` means that the value is not set or not known.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+    #[serde(default)]
+    pub struct Resources {
+        /// Memory request: memory that the scheduler reserves for the build.
+        pub memory_request: Option<Bytes> = default,
+        /// Memory limit: near it the kernel reclaims memory, above it the kernel kills.
+        pub memory_limit: Option<Bytes> = default,
+        /// CPU request: CPU that the scheduler reserves for the build.
+        pub cpu_request: Option<Cores> = default,
+        /// CPU limit: above it the kernel throttles.
+        pub cpu_limit: Option<Cores> = default,
+    }
 }
 
 impl Resources {

@@ -5,42 +5,37 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cause, EvidenceSource};
+use super::{Cause, EvidenceSource, stored_record::stored_record};
 
-/// A cause corrected by a person.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct VerdictCorrection {
-    /// The corrected cause.
-    pub cause: Cause,
-    /// The person's explanation, with secrets removed.
-    pub why: String,
-    /// The person's name, as the access file has it.
-    pub by: String,
-    /// When the correction was made, milliseconds since 1970.
-    pub at_unix_ms: u64,
-    /// Project of the attempt; empty if the attempt has none.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub project: String,
-    /// The cause that the rules find from all evidence.
-    pub found: Cause,
-    /// Source of the evidence for `found`; `None` if nothing decided.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub found_source: Option<EvidenceSource>,
-    /// The rule that found `found`: the id of a log rule, else the source of the evidence, or `none` if nothing decided.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub rule: String,
-    /// The cause in the attempt's summary before the first correction; `None` if there is no summary or it has no cause.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub before: Option<Cause>,
-    /// Source of the evidence for `before`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub before_source: Option<EvidenceSource>,
-    /// Which other failures the correction applies to; `None`: only to this attempt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub signature: Option<CorrectionRule>,
-    /// Whether the correction was taken back, so that the cause is again the one that the rules find.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub undone: bool,
+stored_record! {
+    /// A cause corrected by a person.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct VerdictCorrection {
+        /// The corrected cause.
+        pub cause: Cause,
+        /// The person's explanation, with secrets removed.
+        pub why: String,
+        /// The person's name, as the access file has it.
+        pub by: String,
+        /// When the correction was made, milliseconds since 1970.
+        pub at_unix_ms: u64,
+        /// Project of the attempt; empty if the attempt has none.
+        pub project: String = default,
+        /// The cause that the rules find from all evidence.
+        pub found: Cause,
+        /// Source of the evidence for `found`; `None` if nothing decided.
+        pub found_source: Option<EvidenceSource> = default,
+        /// The rule that found `found`: the id of a log rule, else the source of the evidence, or `none` if nothing decided.
+        pub rule: String = default,
+        /// The cause in the attempt's summary before the first correction; `None` if there is no summary or it has no cause.
+        pub before: Option<Cause> = default,
+        /// Source of the evidence for `before`.
+        pub before_source: Option<EvidenceSource> = default,
+        /// Which other failures the correction applies to; `None`: only to this attempt.
+        pub signature: Option<CorrectionRule> = default,
+        /// Whether the correction was taken back, so that the cause is again the one that the rules find.
+        pub undone: bool = default,
+    }
 }
 
 /// Which other failures of a project a correction applies to.

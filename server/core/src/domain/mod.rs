@@ -31,6 +31,7 @@ mod retention;
 mod sample;
 mod starvation;
 mod stats_fields;
+mod stored_record;
 mod summary;
 mod ticket;
 mod units;

@@ -3,7 +3,7 @@
 use plimsoll_proto::{measured::IncompleteNeed, reasons::SizeBound, v1::TakenBackLowering, wire_enum};
 use serde::{Deserialize, Serialize};
 
-use super::{AttemptId, Bytes, Millis};
+use super::{AttemptId, Bytes, Millis, stored_record::stored_record};
 
 /// The sizes predicted for the next attempt. The unit of each value is in the field's comment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -137,35 +137,29 @@ pub struct Quantity {
     pub basis: Basis,
 }
 
-/// What determined a number of a prediction.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Basis {
-    /// The rung with most weight.
-    pub rung: Rung,
-    /// Number of attempts that the number was computed from, on all rungs.
-    pub attempts: u32,
-    /// Share of the expected attempts that the number covers before the margin; 0 if it is not a quantile.
-    pub quantile: f64,
-    /// Factor above what the attempts need; 1 for none.
-    pub margin: f64,
-    /// What else determined the number, such as a floor, a cap, or the last attempt.
-    #[serde(with = "bound_text")]
-    pub bound: SizeBound,
-    /// Confidence in this number, 0 to 1. `None` if it is the prediction's confidence, which is that in the memory sizes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub confidence: Option<f64>,
-    /// Whether all attempts behind the number are on `rung`, not only most of them.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub all_of_rung: bool,
-    /// Number of attempts behind a memory size with a need that is a sum over processes. 0 for other numbers and in records without this
-    /// field.
-    #[serde(default, skip_serializing_if = "is_none")]
-    pub by_processes: u32,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_none(count: &u32) -> bool {
-    *count == 0
+stored_record! {
+    /// What determined a number of a prediction.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    pub struct Basis {
+        /// The rung with most weight.
+        pub rung: Rung,
+        /// Number of attempts that the number was computed from, on all rungs.
+        pub attempts: u32,
+        /// Share of the expected attempts that the number covers before the margin; 0 if it is not a quantile.
+        pub quantile: f64,
+        /// Factor above what the attempts need; 1 for none.
+        pub margin: f64,
+        /// What else determined the number, such as a floor, a cap, or the last attempt.
+        #[serde(with = "bound_text")]
+        pub bound: SizeBound,
+        /// Confidence in this number, 0 to 1. `None` if it is the prediction's confidence, which is that in the memory sizes.
+        pub confidence: Option<f64> = default,
+        /// Whether all attempts behind the number are on `rung`, not only most of them.
+        pub all_of_rung: bool = default,
+        /// Number of attempts behind a memory size with a need that is a sum over processes. 0 for other numbers and in records without this
+        /// field.
+        pub by_processes: u32 = default,
+    }
 }
 
 impl Basis {

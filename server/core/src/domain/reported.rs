@@ -6,79 +6,64 @@
 use plimsoll_base::named_enum;
 use serde::{Deserialize, Serialize};
 
-use super::{Cause, Exit, Key, Millis};
+use super::{Cause, Exit, Key, Millis, stored_record::stored_record};
 
-/// What callers reported about an ended attempt. Empty lists and `None` mean that nothing was reported.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ReportedEvidence {
-    /// Project of the caller, or the project that the caller reported for.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub project: String,
-    /// What was built, if nothing was measured.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<Box<Key>>,
-    /// Number of the attempt, 1 for the first execution; 0 if not reported.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub number: u32,
-    /// How the attempt ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub exit: Option<Exit>,
-    /// Kubernetes' reasons for the end of the container, at most 4.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub container_reasons: Vec<String>,
-    /// Kubernetes' reasons for the end of the pod, at most 4.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub pod_reasons: Vec<String>,
-    /// The CI system's failure reasons, at most 4.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub ci_reasons: Vec<String>,
-    /// Lines of the log that match a rule, at most one for each rule; after merging, the strongest 16.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub log: Vec<MatchedLine>,
-    /// The last line of the log that mentions an error, if no rule matches a line.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_words: Option<String>,
-    /// The first line of the log that names an error, if no rule matches a line.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub first_words: Option<String>,
-    /// Whether the CI runner's last line in the log reports that the build's container was killed for memory.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub runner_says_oom: bool,
-    /// Name of the service container that the runner's last line reports as killed for memory; empty if none.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub runner_oom_container: String,
-    /// Whether part of the log was read, whether or not it contains evidence.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub log_read: bool,
-    /// Number of earlier runs of the same job in the CI system's list.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub runs_before: Option<u32>,
-    /// Time limit of the attempt.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub time_limit: Option<Millis>,
+stored_record! {
+    /// What callers reported about an ended attempt. Empty lists and `None` mean that nothing was reported.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+    #[serde(default)]
+    pub struct ReportedEvidence {
+        /// Project of the caller, or the project that the caller reported for.
+        pub project: String = default,
+        /// What was built, if nothing was measured.
+        pub key: Option<Box<Key>> = default,
+        /// Number of the attempt, 1 for the first execution; 0 if not reported.
+        pub number: u32 = default,
+        /// How the attempt ended.
+        pub exit: Option<Exit> = default,
+        /// Kubernetes' reasons for the end of the container, at most 4.
+        pub container_reasons: Vec<String> = default,
+        /// Kubernetes' reasons for the end of the pod, at most 4.
+        pub pod_reasons: Vec<String> = default,
+        /// The CI system's failure reasons, at most 4.
+        pub ci_reasons: Vec<String> = default,
+        /// Lines of the log that match a rule, at most one for each rule; after merging, the strongest 16.
+        pub log: Vec<MatchedLine> = default,
+        /// The last line of the log that mentions an error, if no rule matches a line.
+        pub last_words: Option<String> = default,
+        /// The first line of the log that names an error, if no rule matches a line.
+        pub first_words: Option<String> = default,
+        /// Whether the CI runner's last line in the log reports that the build's container was killed for memory.
+        pub runner_says_oom: bool = default,
+        /// Name of the service container that the runner's last line reports as killed for memory; empty if none.
+        pub runner_oom_container: String = default,
+        /// Whether part of the log was read, whether or not it contains evidence.
+        pub log_read: bool = default,
+        /// Number of earlier runs of the same job in the CI system's list.
+        pub runs_before: Option<u32> = default,
+        /// Time limit of the attempt.
+        pub time_limit: Option<Millis> = default,
+    }
 }
 
-/// A line of a log that matches a rule.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MatchedLine {
-    /// Id of the rule.
-    pub rule: String,
-    /// The rule's cause when the line was read; used if the rule no longer exists.
-    pub cause: Cause,
-    /// The matching line to show, chosen independently of its position in the log; at most about 200 bytes. Empty once it was removed for
-    /// its age.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub line: String,
-    /// The first matching line: if there are several errors, this one caused the others. Empty once it was removed for its age.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub first: String,
-    /// Position of `first`, and the lines that follow from it; `None` once they were removed for their age.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub root: Option<RootLine>,
-    /// Order of the line relative to failures of the build itself in the same log.
-    #[serde(default, skip_serializing_if = "LogOrder::is_alone")]
-    pub order: LogOrder,
+stored_record! {
+    /// A line of a log that matches a rule.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct MatchedLine {
+        /// Id of the rule.
+        pub rule: String,
+        /// The rule's cause when the line was read; used if the rule no longer exists.
+        pub cause: Cause,
+        /// The matching line to show, chosen independently of its position in the log; at most about 200 bytes. Empty once it was removed for
+        /// its age.
+        pub line: String = default,
+        /// The first matching line: if there are several errors, this one caused the others. Empty once it was removed for its age.
+        pub first: String = default,
+        /// Position of `first`, and the lines that follow from it; `None` once they were removed for their age.
+        pub root: Option<RootLine> = default,
+        /// Order of the line relative to failures of the build itself in the same log.
+        pub order: LogOrder = default,
+    }
 }
 
 /// Position of the line where a failure began, and the lines that follow from it.
@@ -115,18 +100,6 @@ named_enum! {
         /// The fault came after a failure of the build, and nothing came after the fault.
         Last => "last",
     }
-}
-
-impl LogOrder {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-    fn is_alone(&self) -> bool {
-        *self == Self::Alone
-    }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 impl ReportedEvidence {

@@ -22,20 +22,21 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::stored_record::stored_record;
+
 /// Longest stored name of a reporter, in characters; longer names are cut.
 const NAME_CHARS: usize = 64;
 
-/// A caller that reported a fact, and the projects that it may report on; none by default.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Reporter {
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    name: String,
-    /// Whether the caller may report on every project, and on attempts without a project.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    all: bool,
-    /// Names of projects, or of groups (`group/*`).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    projects: Vec<String>,
+stored_record! {
+    /// A caller that reported a fact, and the projects that it may report on; none by default.
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    pub struct Reporter {
+        name: String = default,
+        /// Whether the caller may report on every project, and on attempts without a project.
+        all: bool = default,
+        /// Names of projects, or of groups (`group/*`).
+        projects: Vec<String> = default,
+    }
 }
 
 impl Reporter {

@@ -4,37 +4,35 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{AttemptId, Bytes, Millis, TicketId};
+use super::{AttemptId, Bytes, Millis, TicketId, stored_record::stored_record};
 
-/// An open ticket, with everything that is needed to restore it after a restart.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ticket {
-    /// Id of the ticket.
-    pub id: TicketId,
-    /// What was requested.
-    pub claim: TicketClaim,
-    /// Turn of the ticket: the lowest round goes first, then the lowest number within the round.
-    pub round: u64,
-    /// Number of the ticket in the order of opening.
-    pub number: u64,
-    /// When the ticket was opened, milliseconds since 1970.
-    pub opened_unix_ms: u64,
-    /// When the ticket got its slot, milliseconds since 1970; `None` while it waits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub granted_unix_ms: Option<u64>,
-    /// The attempt that runs in the slot.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub attempt: Option<AttemptId>,
-    /// Only for a ticket with a number as its id: whether its client knows the id, because the client asked for the ticket by it. `None`
-    /// for all other tickets.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub collected: Option<bool>,
-    /// The host that the ticket holds; the host answered when the ticket got it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub host: Option<String>,
-    /// The machine that it holds, of a server upstream. Kept in a record of its own, [`super::UpstreamTicket`].
-    #[serde(skip)]
-    pub machine: Option<UpstreamMachine>,
+stored_record! {
+    /// An open ticket, with everything that is needed to restore it after a restart.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Ticket {
+        /// Id of the ticket.
+        pub id: TicketId,
+        /// What was requested.
+        pub claim: TicketClaim,
+        /// Turn of the ticket: the lowest round goes first, then the lowest number within the round.
+        pub round: u64,
+        /// Number of the ticket in the order of opening.
+        pub number: u64,
+        /// When the ticket was opened, milliseconds since 1970.
+        pub opened_unix_ms: u64,
+        /// When the ticket got its slot, milliseconds since 1970; `None` while it waits.
+        pub granted_unix_ms: Option<u64> = default,
+        /// The attempt that runs in the slot.
+        pub attempt: Option<AttemptId> = default,
+        /// Only for a ticket with a number as its id: whether its client knows the id, because the client asked for the ticket by it. `None`
+        /// for all other tickets.
+        pub collected: Option<bool> = default,
+        /// The host that the ticket holds; the host answered when the ticket got it.
+        pub host: Option<String> = default,
+        /// The machine that it holds, of a server upstream. Kept in a record of its own, [`super::UpstreamTicket`].
+        #[serde(skip)]
+        pub machine: Option<UpstreamMachine>,
+    }
 }
 
 /// A machine that a server upstream started for a ticket.
@@ -66,56 +64,48 @@ pub struct TicketNumbers {
     pub last: u64,
 }
 
-/// A request for a slot.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct TicketClaim {
-    /// Owner of the ticket; slots are shared fairly among owners.
-    pub owner: String,
-    /// Name of the pool; empty if the operator defined none.
-    pub pool: String,
-    /// CPU architecture; empty for any.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub arch: String,
-    /// Kind of build, such as a release: one of the kinds in the placement file.
-    pub kind: String,
-    /// Tags with concurrency limits that apply to the ticket, sorted, without repetitions.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub tags: Vec<String>,
-    /// Whether the ticket has priority: it goes before all tickets without it.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub raised: bool,
-    /// Memory request.
-    pub memory: Bytes,
-    /// CPU request, thousandths of a core.
-    pub milli_cores: u64,
-    /// Median time of similar builds.
-    pub wall: Millis,
-    /// Project of the build's key; it decides who may see the ticket.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub project: String,
-    /// Name of the caller that opened the ticket.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub by: String,
-    /// Name of a sandbox: tickets of the same project and sandbox may use the same host one after the other. Empty: no other ticket may use
-    /// this one's host.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub sandbox: String,
-    /// Its pool has hosts or an upstream: it gets one of them, or a machine.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub on_host: bool,
-    /// Tags for the upstream of its pool, if the pool has one and names none itself.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub upstream_tags: Vec<String>,
-    /// Whether the caller that opened the ticket proved that the id belongs to its own CI job.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub proven: bool,
-    /// When the token of the CI job or pod that opened the ticket expires, milliseconds since 1970; `None` for other callers. The ticket
-    /// ends with it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub job_token_ends_unix_ms: Option<u64>,
-    /// Fingerprint of the request: another request with the same id is an error.
-    pub asked: u64,
+stored_record! {
+    /// A request for a slot.
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(default)]
+    pub struct TicketClaim {
+        /// Owner of the ticket; slots are shared fairly among owners.
+        pub owner: String,
+        /// Name of the pool; empty if the operator defined none.
+        pub pool: String,
+        /// CPU architecture; empty for any.
+        pub arch: String = default,
+        /// Kind of build, such as a release: one of the kinds in the placement file.
+        pub kind: String,
+        /// Tags with concurrency limits that apply to the ticket, sorted, without repetitions.
+        pub tags: Vec<String> = default,
+        /// Whether the ticket has priority: it goes before all tickets without it.
+        pub raised: bool = default,
+        /// Memory request.
+        pub memory: Bytes,
+        /// CPU request, thousandths of a core.
+        pub milli_cores: u64,
+        /// Median time of similar builds.
+        pub wall: Millis,
+        /// Project of the build's key; it decides who may see the ticket.
+        pub project: String = default,
+        /// Name of the caller that opened the ticket.
+        pub by: String = default,
+        /// Name of a sandbox: tickets of the same project and sandbox may use the same host one after the other. Empty: no other ticket may use
+        /// this one's host.
+        pub sandbox: String = default,
+        /// Its pool has hosts or an upstream: it gets one of them, or a machine.
+        pub on_host: bool = default,
+        /// Tags for the upstream of its pool, if the pool has one and names none itself.
+        pub upstream_tags: Vec<String> = default,
+        /// Whether the caller that opened the ticket proved that the id belongs to its own CI job.
+        pub proven: bool = default,
+        /// When the token of the CI job or pod that opened the ticket expires, milliseconds since 1970; `None` for other callers. The ticket
+        /// ends with it.
+        pub job_token_ends_unix_ms: Option<u64> = default,
+        /// Fingerprint of the request: another request with the same id is an error.
+        pub asked: u64,
+    }
 }
 
 impl TicketClaim {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     AttemptId, Bytes, Cause, EvidenceLine, EvidenceSource, Exit, Key, Millis, Prediction, RecordedCause,
     ReportedEvidence, Resources, RootLine, Summary, VerdictBasis, VerdictCorrection,
+    stored_record::stored_record,
 };
 
 /// What is known of an ended attempt: the server's measurements, combined with what callers reported.
@@ -131,38 +132,36 @@ impl MemoryGrowth {
     }
 }
 
-/// The answer to `ShouldRetry`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
-    /// The attempt that was judged.
-    pub attempt: AttemptId,
-    /// What to do next.
-    pub action: Action,
-    /// Why the attempt failed.
-    pub cause: Cause,
-    /// Confidence in the cause, 0 to 1.
-    pub confidence: f64,
-    /// The evidence that decided, strongest first.
-    pub evidence: Vec<EvidenceLine>,
-    /// What the next attempt should request; `None` if there should be none. With [`Action::No`], these sizes are for a retry that a person
-    /// starts although the budget is used up.
-    pub next: Option<Prediction>,
-    /// Number of retries that the budget still allows.
-    pub attempts_left: u32,
-    /// One sentence that sums up the verdict.
-    pub reason: String,
-    /// The signature of the failure, and what a retry would cost and gain.
-    #[serde(default, skip_serializing_if = "RetryOutlook::is_empty")]
-    pub outlook: RetryOutlook,
-    /// When the verdict was stored, milliseconds since 1970; `None` if it is not stored.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub given_unix_ms: Option<u64>,
-    /// The job that memory ended, so that its next pod is recognized even after a restart; `None` for other causes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub job: Option<JobName>,
-    /// What the verdict is based on.
-    #[serde(default, skip_serializing_if = "VerdictBasis::is_empty")]
-    pub basis: VerdictBasis,
+stored_record! {
+    /// The answer to `ShouldRetry`.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    pub struct Verdict {
+        /// The attempt that was judged.
+        pub attempt: AttemptId,
+        /// What to do next.
+        pub action: Action,
+        /// Why the attempt failed.
+        pub cause: Cause,
+        /// Confidence in the cause, 0 to 1.
+        pub confidence: f64,
+        /// The evidence that decided, strongest first.
+        pub evidence: Vec<EvidenceLine>,
+        /// What the next attempt should request; `None` if there should be none. With [`Action::No`], these sizes are for a retry that a person
+        /// starts although the budget is used up.
+        pub next: Option<Prediction>,
+        /// Number of retries that the budget still allows.
+        pub attempts_left: u32,
+        /// One sentence that sums up the verdict.
+        pub reason: String,
+        /// The signature of the failure, and what a retry would cost and gain.
+        pub outlook: RetryOutlook = default,
+        /// When the verdict was stored, milliseconds since 1970; `None` if it is not stored.
+        pub given_unix_ms: Option<u64> = default,
+        /// The job that memory ended, so that its next pod is recognized even after a restart; `None` for other causes.
+        pub job: Option<JobName> = default,
+        /// What the verdict is based on.
+        pub basis: VerdictBasis = default,
+    }
 }
 
 impl Verdict {
@@ -225,44 +224,41 @@ impl JobName {
     }
 }
 
-/// The signature of a failure, and what a retry would cost and gain.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct RetryOutlook {
-    /// The failure's signature, equal for equal failures; `None` if no line of the log shows what went wrong.
-    pub signature: Option<Signature>,
-    /// Number of other attempts with this failure at the same commit or in the same job.
-    pub seen: u32,
-    /// Number of unchanged retries after this failure of this key that have ended.
-    pub retried: u32,
-    /// Number of attempts in `retried` that passed.
-    pub passed: u32,
-    /// What the retry would cost; `None` without a retry.
-    pub cost: Option<ReservationCost>,
-    /// How long to wait before the retry.
-    pub wait: Millis,
-    /// GiB x h that waiting saves.
-    pub waiting_saves_gib_h: f64,
-    /// Whether the next size is below what the failure calls for, because the pool's maximum is lower.
-    pub clamped: bool,
-    /// What would fix the failure, if a retry cannot.
-    pub mend: Option<String>,
-    /// Whether better evidence than the log proves the cause.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub proven: bool,
-    /// The size at which memory stopped the attempt, if the verdict is to retry with more memory; `None` if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stopped_at: Option<Bytes>,
-    /// Position of the signature's first line in the log, and the lines that follow from it; `None` without a signature.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub root: Option<RootLine>,
-    /// Log line that shows a failure of the build itself, if the cause is a fault outside the build: which of the two ended the build is
-    /// uncertain.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub own_failure: Option<String>,
-    /// Number of retries that the policy allows after a failure with this cause, if it is lower than the budget; else `None`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub retries_allowed: Option<u32>,
+stored_record! {
+    /// The signature of a failure, and what a retry would cost and gain.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+    #[serde(default)]
+    pub struct RetryOutlook {
+        /// The failure's signature, equal for equal failures; `None` if no line of the log shows what went wrong.
+        pub signature: Option<Signature>,
+        /// Number of other attempts with this failure at the same commit or in the same job.
+        pub seen: u32,
+        /// Number of unchanged retries after this failure of this key that have ended.
+        pub retried: u32,
+        /// Number of attempts in `retried` that passed.
+        pub passed: u32,
+        /// What the retry would cost; `None` without a retry.
+        pub cost: Option<ReservationCost>,
+        /// How long to wait before the retry.
+        pub wait: Millis,
+        /// GiB x h that waiting saves.
+        pub waiting_saves_gib_h: f64,
+        /// Whether the next size is below what the failure calls for, because the pool's maximum is lower.
+        pub clamped: bool,
+        /// What would fix the failure, if a retry cannot.
+        pub mend: Option<String>,
+        /// Whether better evidence than the log proves the cause.
+        pub proven: bool = default,
+        /// The size at which memory stopped the attempt, if the verdict is to retry with more memory; `None` if unknown.
+        pub stopped_at: Option<Bytes> = default,
+        /// Position of the signature's first line in the log, and the lines that follow from it; `None` without a signature.
+        pub root: Option<RootLine> = default,
+        /// Log line that shows a failure of the build itself, if the cause is a fault outside the build: which of the two ended the build is
+        /// uncertain.
+        pub own_failure: Option<String> = default,
+        /// Number of retries that the policy allows after a failure with this cause, if it is lower than the budget; else `None`.
+        pub retries_allowed: Option<u32> = default,
+    }
 }
 
 impl RetryOutlook {
@@ -272,10 +268,6 @@ impl RetryOutlook {
             signature.clear_lines();
         }
         (self.root, self.own_failure) = (None, None);
-    }
-
-    fn is_empty(&self) -> bool {
-        *self == Self::default()
     }
 }
 
