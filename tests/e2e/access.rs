@@ -150,8 +150,7 @@ fn required_client_certificates_are_enforced() {
 
 #[test]
 fn plain_text_on_public_addresses_must_be_explicit() {
-    let dir = tempfile::tempdir().unwrap();
-    let data = dir.path().join("data");
+    let (_dir, data) = plimsoll_support::temporary::file_name("data");
     let open = ["--grpc-listen", "0.0.0.0:0"];
     let error = Server::start_with(Programs::for_tests(), &data, &open).unwrap_err().to_string();
     assert!(error.contains("grpc_listen") && error.contains("plain_text"), "{error}");

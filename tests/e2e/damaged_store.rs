@@ -60,8 +60,7 @@ const CELLS: [Cell; 9] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_commands_agree_on_a_damaged_store() {
-    let dir = tempfile::tempdir().unwrap();
-    let whole = dir.path().join("whole");
+    let (dir, whole) = plimsoll_support::temporary::file_name("whole");
     filled(&whole).await;
     for (name, damage, all) in CELLS {
         let (data, new) = (dir.path().join("data"), dir.path().join("data.repaired"));
@@ -131,8 +130,7 @@ fn repair_never_writes_into_existing_stores() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn verify_exits_3_naming_the_damaged_record() {
-    let dir = tempfile::tempdir().unwrap();
-    let data = dir.path().join("data");
+    let (_dir, data) = plimsoll_support::temporary::file_name("data");
     let store = Store::open(&StoreSettings { dir: data.clone(), cache_bytes: 4 << 20 }).unwrap();
     let mut batch = Batch::default();
     // no kind of entry has this letter

@@ -116,8 +116,7 @@ async fn a_standby_takes_over_from_frozen_servers() {
 
 #[test]
 fn file_commands_refuse_a_database_store() {
-    let dir = tempfile::tempdir().unwrap();
-    let data = dir.path().join("data");
+    let (_dir, data) = plimsoll_support::temporary::file_name("data");
     let url = ["--store-url", "postgres://u@127.0.0.1:1/p"];
     let compacted = Server::call_on(&data, &[&url[..], &["compact"]].concat());
     assert_ne!(compacted.code, Some(0));

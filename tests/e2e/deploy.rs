@@ -126,9 +126,7 @@ fn started_with(rendered: &str) -> (String, Vec<(String, String)>) {
 /// The settings in force in an overlay, as the server reads them; it refuses those that contradict each other.
 fn in_force(rendered: &str) -> String {
     let (settings, variables) = started_with(rendered);
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("plimsoll.toml");
-    fs::write(&file, settings).unwrap();
+    let (_dir, file) = plimsoll_support::temporary::file_with("plimsoll.toml", settings);
     Answer::of(Server::program().envs(variables).arg("--config").arg(&file).arg("--print-config")).done()
 }
 

@@ -1,8 +1,6 @@
 //! Evidence adds up: a question about an attempt starts from all that is known of it, one that says less takes nothing away, and the
 //! cause that a verdict found is the cause of the attempt wherever it is shown, also after a restart.
 
-use std::fs;
-
 use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
 use plimsoll_tests::{Agent, Programs, Sender, Server};
 use serde_json::Value;
@@ -65,9 +63,8 @@ async fn is_deterministic_everywhere(server: &Server, agent: &Agent) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failure_explained_by_its_log_stays_explained() {
     let (dir, server) = Server::fresh(&[]).unwrap();
-    let work = tempfile::tempdir().unwrap();
-    let script = work.path().join("fail.sh");
-    fs::write(&script, "echo 'FAIL: test_math'\nexit 1\n").unwrap();
+    let (work, script) =
+        plimsoll_support::temporary::file_with("fail.sh", "echo 'FAIL: test_math'\nexit 1\n");
     let agent = Agent::new(Programs::for_tests(), server.url(), work.path());
     let options = "--attempt dup1 --phases gitlab --key package=dup --exit-code-for no=90";
     let ran = agent.run(options, &format!("exec bash {}", script.display()));

@@ -15,8 +15,7 @@ fn value_of<'t>(text: &'t str, name: &str) -> &'t str {
 
 #[test]
 fn init_makes_a_tls_server_requiring_its_tokens() {
-    let site = tempfile::tempdir().unwrap();
-    let dir = site.path().join("first try");
+    let (site, dir) = plimsoll_support::temporary::file_name("first try");
     let text = init(&dir).done();
     let (agent, operator) = (value_of(&text, "agent "), value_of(&text, "operator "));
     let file = |name: &str| dir.join(name).display().to_string();

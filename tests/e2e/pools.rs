@@ -123,9 +123,8 @@ fn the_shipped_pools_file_passes_rules_test() {
     assert_has(&text, ["4 builds run or wait there: pool normal", "priority class ci-high"]);
     let json: serde_json::Value = serde_json::from_str(&stdout(&["--output", "json"])).unwrap();
     assert_eq!((&json["pool"], &json["rules"][0]["takes"]), (&"powerful".into(), &true.into()));
-    let dir = tempfile::tempdir().unwrap();
-    let wrong = dir.path().join("wrong.toml");
-    fs::write(&wrong, "[[rule]]\npackage = '('\npool = \"moon\"\n").unwrap();
+    let (_dir, wrong) =
+        plimsoll_support::temporary::file_with("wrong.toml", "[[rule]]\npackage = '('\npool = \"moon\"\n");
     let refused = rules_test(&[wrong.to_str().unwrap()]);
     assert_ne!(refused.code, Some(0));
     assert_has(&refused.stderr, ["line 1: ", "line 2: "]);

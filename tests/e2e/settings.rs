@@ -19,9 +19,10 @@ fn missing_files_and_taken_ports_are_named() {
 
 #[test]
 fn a_closed_output_pipe_is_no_error() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("history.csv");
-    fs::write(&file, "package,wall_ms,peak_bytes\nzlib,1000,104857600\n").unwrap();
+    let (_dir, file) = plimsoll_support::temporary::file_with(
+        "history.csv",
+        "package,wall_ms,peak_bytes\nzlib,1000,104857600\n",
+    );
     for arguments in [&["--print-config"][..], &["replay", file.to_str().unwrap()]] {
         // a pipe without a reader
         let (reader, writer) = std::io::pipe().unwrap();

@@ -21,8 +21,7 @@ async fn end_one(server: &Server, attempt: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_live_backup_restores_acknowledged_data() {
-    let dir = tempfile::tempdir().unwrap();
-    let data = dir.path().join("data");
+    let (dir, data) = plimsoll_support::temporary::file_name("data");
     let server = Server::start(Programs::for_tests(), &data).unwrap();
     end_one(&server, "ended").await;
     let mut stream = Sender::opened(&server.url(), "running", "zlib").await.unwrap();

@@ -245,8 +245,7 @@ mod tests {
 
     #[tokio::test]
     async fn checking_a_spool_leaves_it_unchanged() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("spool");
+        let (dir, path) = plimsoll_support::temporary::file_name("spool");
         std::fs::create_dir(&path).unwrap();
         std::fs::write(path.join("a.refused"), "").unwrap();
         let found = check_spool(&path, 1 << 20).await.unwrap();

@@ -94,8 +94,7 @@ mod tests {
 
     #[tokio::test]
     async fn renewed_tokens_are_reread_and_never_shown() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("token");
+        let (_dir, path) = plimsoll_support::temporary::file_name("token");
         let token = Token::File(path.clone());
         let sent = async || {
             let request = with_token(Some(&token), ()).await?;
@@ -118,8 +117,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_unwritten_token_pipe_does_not_block() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("pipe");
+        let (_dir, path) = plimsoll_support::temporary::file_name("pipe");
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let problem = with_token(Some(&Token::File(path)), ()).await.unwrap_err();
         assert!(problem.ends_with("it is no regular file"), "{problem}");

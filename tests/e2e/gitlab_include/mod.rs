@@ -47,8 +47,7 @@ impl Fleet {
             return None;
         }
         let programs = Programs::for_tests();
-        let dir = tempfile::tempdir().unwrap();
-        let agents = dir.path().join("agents");
+        let (dir, agents) = plimsoll_support::temporary::file_name("agents");
         std::fs::create_dir(&agents).unwrap();
         let name = format!("plimsoll-{}", platform());
         std::os::unix::fs::symlink(&programs.agent, agents.join(name)).unwrap();

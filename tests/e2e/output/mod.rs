@@ -60,8 +60,7 @@ fn two_streams_that_are_one_keep_their_order() {
 
 #[test]
 fn output_comes_through_before_a_line_ends() {
-    let dir = tempfile::tempdir().unwrap();
-    let gate = dir.path().join("gate");
+    let (dir, gate) = plimsoll_support::temporary::file_name("gate");
     let script = format!("printf 'no line end'; until [ -e {} ]; do sleep 0.02; done", gate.display());
     let mut child = Agent::alone(dir.path()).command(&read(&script)).stdout(Stdio::piped()).spawn().unwrap();
     let mut text = [0; 11];

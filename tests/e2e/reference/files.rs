@@ -68,9 +68,7 @@ fn tables<'v>(file: &'v mut Value, heading: &str) -> Vec<&'v mut Table> {
 
 /// Why a server does not start with this file of access.
 fn access_refusal(text: &str) -> String {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("access.toml");
-    fs::write(&file, text).unwrap();
+    let (dir, file) = plimsoll_support::temporary::file_with("access.toml", text);
     let options = ["--access-file", file.to_str().unwrap()];
     let refused = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options);
     format!("{:#}", refused.unwrap_err())

@@ -21,8 +21,7 @@ fn size_of_png(bytes: &[u8]) -> Option<(u32, u32)> {
 
 #[test]
 fn the_readme_picture_renders_at_its_size() {
-    let dir = tempfile::tempdir().unwrap();
-    let data = dir.path().join("data");
+    let (dir, data) = plimsoll_support::temporary::file_name("data");
     let builds = repository().join("tests/data/lab_builds.csv");
     Server::call_on(&data, &["import", builds.to_str().unwrap()]).done();
     let server = Server::start(Programs::for_tests(), &data).unwrap();

@@ -8,6 +8,7 @@
 //! | `patience` | waits for something that happens soon |
 //! | [`postgres`] | a PostgreSQL of the tests' own |
 //! | [`small_disk`] | a small file system, to be filled or to take no writes |
+//! | `temporary` | files for one test |
 
 #[cfg(feature = "servers")]
 pub mod collector;
@@ -17,6 +18,8 @@ pub mod fake_http;
 pub mod patience;
 pub mod postgres;
 pub mod small_disk;
+#[cfg(feature = "servers")]
+pub mod temporary;
 
 use std::{
     fs,

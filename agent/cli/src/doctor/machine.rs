@@ -163,9 +163,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_unusable_spool_names_the_loss() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("file");
-        std::fs::write(&file, "").unwrap();
+        let (dir, file) = plimsoll_support::temporary::file_with("file", "");
         let settings = |dir, bytes| Settings {
             server: None,
             trust: plimsoll_client::trust::Trust::default(),

@@ -127,9 +127,7 @@ mod tests {
 
     #[test]
     fn the_file_is_whole_or_not_there() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("report.json");
-        fs::write(&path, "old").unwrap();
+        let (dir, path) = plimsoll_support::temporary::file_with("report.json", "old");
         let facts = BuildFacts { attempt: "job-7".to_owned(), ..BuildFacts::default() };
         write(&facts, &path).unwrap();
         let read: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
@@ -144,8 +142,7 @@ mod tests {
 
     #[test]
     fn pipes_are_written_into_and_not_replaced() {
-        let dir = tempfile::tempdir().unwrap();
-        let fifo = dir.path().join("fifo");
+        let (_dir, fifo) = plimsoll_support::temporary::file_name("fifo");
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert!(write(&BuildFacts::default(), &fifo).is_err(), "the pipe has no reader");
         let flags = OFlag::O_NONBLOCK.bits();
@@ -163,8 +160,7 @@ mod tests {
 
     #[test]
     fn a_link_is_refused_and_its_target_untouched() {
-        let dir = tempfile::tempdir().unwrap();
-        let link = dir.path().join("link");
+        let (dir, link) = plimsoll_support::temporary::file_name("link");
         fs::write(dir.path().join("other"), "of another program").unwrap();
         nix::unistd::mkfifo(&dir.path().join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         for target in ["other", "absent", "pipe", "/dev/null"] {

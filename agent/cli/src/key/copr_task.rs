@@ -85,9 +85,7 @@ mod tests {
 
     #[test]
     fn a_task_file_fills_the_key() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("task.json");
-        std::fs::write(&file, TASK).unwrap();
+        let (_dir, file) = plimsoll_support::temporary::file_with("task.json", TASK);
         let named = format!("--task-file={}", file.display());
         let key = described(&["/usr/bin/copr-rpmbuild", "--verbose", "--drop-resultdir", &named]);
         assert_eq!([key.package, key.version, key.arch], ["hello", "2.12", "fedora-42-x86_64"]);
@@ -132,8 +130,7 @@ mod tests {
 
     #[test]
     fn a_new_package_drops_the_known_version() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("task.json");
+        let (_dir, file) = plimsoll_support::temporary::file_name("task.json");
         let command = ["copr-rpmbuild", "--task-file", file.to_str().unwrap()].map(OsString::from);
         let known =
             Key { package: "zlib".into(), version: "1.3".into(), owner: "me".into(), ..Key::default() };
@@ -150,8 +147,7 @@ mod tests {
 
     #[test]
     fn an_invalid_task_file_only_names_rpm() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("task.json");
+        let (_dir, file) = plimsoll_support::temporary::file_name("task.json");
         for text in ["", "null", "[]", "{", r#"{"package_name": 7}"#, "{\"chroot\": null}"] {
             std::fs::write(&file, text).unwrap();
             let key = described(&["copr-rpmbuild", "--task-file", file.to_str().unwrap()]);

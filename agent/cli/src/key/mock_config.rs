@@ -106,8 +106,7 @@ mod tests {
 
     #[test]
     fn mock_config_reads_are_bounded_regular_files() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("child.cfg");
+        let (dir, path) = plimsoll_support::temporary::file_name("child.cfg");
         let line = "config_opts['macros']['%copr_username'] = 'me'\n";
         fs::write(&path, format!("{line}{}\n{line}", "#".repeat(64 << 10))).unwrap();
         assert_eq!(MockConfig::of(path.to_str().unwrap()).macros.len(), 1);

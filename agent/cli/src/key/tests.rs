@@ -118,8 +118,7 @@ fn a_question_without_a_package_is_refused() {
 
 /// A checkout with these files, named `checkout`.
 fn checkout(files: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf) {
-    let dir = tempfile::tempdir().unwrap();
-    let at = dir.path().join("checkout");
+    let (dir, at) = plimsoll_support::temporary::file_name("checkout");
     std::fs::create_dir(&at).unwrap();
     for (name, text) in files {
         let file = at.join(name);

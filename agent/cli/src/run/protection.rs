@@ -53,8 +53,7 @@ mod tests {
 
     #[test]
     fn processes_started_after_unprotect_are_killable() {
-        let root = tempfile::tempdir().unwrap();
-        let file = root.path().join("proc/self/oom_score_adj");
+        let (root, file) = plimsoll_support::temporary::file_name("proc/self/oom_score_adj");
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(&file, "17\n").unwrap();
         let score = || fs::read_to_string(&file).unwrap();

@@ -121,8 +121,7 @@ mod tests {
 
     #[test]
     fn each_run_of_a_job_gets_an_id() {
-        let dir = tempfile::tempdir().unwrap();
-        let spool = dir.path().join("spool");
+        let (_dir, spool) = plimsoll_support::temporary::file_name("spool");
         let own = |job| own(&spool, job);
         assert_eq!(["a:7", "a:7", "a:8", "a:7"].map(own), ["a:7", "a:7.2", "a:8", "a:7.3"]);
         assert_eq!([own("b/c"), own("b/c")], ["b/c", "b/c.2"]);

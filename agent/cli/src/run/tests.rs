@@ -183,8 +183,7 @@ fn an_unrunnable_command_exits_127_or_126() {
 
 #[test]
 fn scripts_without_shebang_run_through_the_shell() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("bin/plain-script");
+    let (dir, path) = plimsoll_support::temporary::file_name("bin/plain-script");
     for (folder, text) in [("bin", "exit \"$1\"\n"), ("dir/plain-script", ""), ("off", "exit 9\n")] {
         std::fs::create_dir_all(dir.path().join(folder)).unwrap();
         std::fs::write(dir.path().join(folder).join("plain-script"), text).unwrap();

@@ -65,9 +65,7 @@ mod tests {
 
     #[test]
     fn pages_are_not_written_through_a_link() {
-        let dir = tempfile::tempdir().unwrap();
-        let other = dir.path().join("other");
-        std::fs::write(&other, "of another program").unwrap();
+        let (dir, other) = plimsoll_support::temporary::file_with("other", "of another program");
         let man = Man { directory: dir.path().to_owned() };
         man.run().unwrap();
         let page = dir.path().join("plimsoll-server-backup.1");

@@ -126,8 +126,7 @@ mod tests {
 
     #[test]
     fn the_first_command_keeps_a_shared_target() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("backup");
+        let (dir, path) = plimsoll_support::temporary::file_name("backup");
         let mut first = Target::open(&path).unwrap();
         first.write_all(b"whole").unwrap();
         // the other one came while the first one wrote, and ends first or last
@@ -142,8 +141,7 @@ mod tests {
 
     #[test]
     fn an_existing_target_is_never_overwritten() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("backup");
+        let (dir, path) = plimsoll_support::temporary::file_name("backup");
         let late = Target::open(&path).unwrap();
         fs::write(&path, "the first one's").unwrap();
         assert!(late.finish().unwrap_err().to_string().contains("exists already"));

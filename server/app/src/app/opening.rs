@@ -78,8 +78,7 @@ mod tests {
 
     #[test]
     fn hooks_of_a_former_version_are_named() {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = dir.path().join("hooks");
+        let (dir, folder) = plimsoll_support::temporary::file_name("hooks");
         assert_eq!(former_hooks(dir.path()), None);
         fs::create_dir(&folder).unwrap();
         assert_eq!(former_hooks(dir.path()), None);

@@ -89,9 +89,7 @@ fn irregular_files_are_refused_before_opening() {
 
 #[test]
 fn a_grown_file_is_read_to_its_limit() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("own.toml");
-    fs::write(&path, "#".repeat((1 << 20) + 1)).unwrap();
+    let (_dir, path) = plimsoll_support::temporary::file_with("own.toml", "#".repeat((1 << 20) + 1));
     let error = reload::text(&path, 1).unwrap_err().to_string();
     assert!(error.contains("has more than 1048576 bytes"), "{error}");
     fs::write(&path, "#".repeat(1 << 20)).unwrap();

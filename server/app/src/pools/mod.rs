@@ -242,8 +242,7 @@ mod tests {
 
     #[test]
     fn unknown_arch_gets_no_pool_if_pools_differ() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("pools.toml");
+        let (_dir, path) = plimsoll_support::temporary::file_name("pools.toml");
         let two = "[[pool]]\nname = \"x\"\narch = \"x86_64\"\n[[pool]]\nname = \"a\"\narch = \"aarch64\"\n\
                    [kind.explicit]\npriority_class = \"ci\"\n";
         fs::write(&path, two).unwrap();
@@ -259,8 +258,7 @@ mod tests {
 
     #[test]
     fn windows_pods_go_only_to_windows_pools() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("pools.toml");
+        let (_dir, path) = plimsoll_support::temporary::file_name("pools.toml");
         let linux = "[[pool]]\nname = \"x\"\n[kind.explicit]\npriority_class = \"ci\"\n";
         let windows = "[[pool]]\nname = \"w\"\nos = \"windows\"\nprice_gib_hour = 9\n";
         let aim = |pools: &str, os| {
@@ -286,9 +284,7 @@ mod tests {
 
     #[test]
     fn an_attempt_occupies_at_most_its_pools_capacity() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("pools.toml");
-        fs::write(&path, format!("{ONE}cores = 8\n")).unwrap();
+        let (_dir, path) = plimsoll_support::temporary::file_with("pools.toml", format!("{ONE}cores = 8\n"));
         let pools = PoolRegistry::open(Some(path), Arc::new(Metrics::new())).unwrap();
         let held = |bytes, cores| {
             let mut attempt = crate::ingest::fixture::attempt("a");

@@ -134,8 +134,7 @@ mod tests {
 
     #[test]
     fn a_ca_file_without_a_certificate_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("ca.pem");
+        let (_dir, file) = plimsoll_support::temporary::file_name("ca.pem");
         for wrong in ["", "no certificate at all\n"] {
             std::fs::write(&file, wrong).unwrap();
             let error = format!("{:#}", http_client::<Empty<Bytes>>(Some(&file)).unwrap_err());

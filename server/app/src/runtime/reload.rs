@@ -163,8 +163,7 @@ mod tests {
 
     #[test]
     fn a_secret_is_never_empty_and_never_shown() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("token");
+        let (_dir, file) = plimsoll_support::temporary::file_name("token");
         let read = |text: &str| {
             fs::write(&file, text).unwrap();
             secret(&file, "Bearer ", "a token").map_err(|error| format!("{error:#}"))

@@ -176,9 +176,7 @@ mod tests {
     use crate::{door::fixture::sizing_alone, pools::PoolRegistry, runtime::metrics::Metrics};
 
     fn service(pools: &str) -> (SizingService, tempfile::TempDir) {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("pools.toml");
-        std::fs::write(&file, pools).unwrap();
+        let (dir, file) = plimsoll_support::temporary::file_with("pools.toml", pools);
         let file = (!pools.is_empty()).then_some(file);
         let pools = PoolRegistry::open(file, Arc::new(Metrics::new())).unwrap();
         (sizing_alone(pools), dir)

@@ -120,8 +120,7 @@ mod tests {
 
     #[test]
     fn sizes_are_switched_off_while_the_server_runs() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("shadow.toml");
+        let (_dir, file) = plimsoll_support::temporary::file_name("shadow.toml");
         let open =
             || ShadowMode::open(Some(file.clone()), shadow::Settings::default(), Arc::new(Metrics::new()));
         let mode = open().unwrap();

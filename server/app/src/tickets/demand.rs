@@ -125,9 +125,7 @@ mod tests {
     const POOLS: &str = "[[pool]]\nname = \"small\"\n[[pool]]\nname = \"big\"\non_demand = true\n";
 
     fn demands(tickets: &[tickets::PoolTickets]) -> (Demands, tempfile::TempDir, Arc<Metrics>) {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("pools.toml");
-        fs::write(&file, POOLS).unwrap();
+        let (dir, file) = plimsoll_support::temporary::file_with("pools.toml", POOLS);
         let metrics = Arc::new(Metrics::new());
         let pools = PoolRegistry::open(Some(file), Arc::clone(&metrics)).unwrap();
         let tickets = tickets.to_vec();

@@ -51,9 +51,7 @@ impl Site {
     }
 
     fn with(text: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("pools.toml");
-        fs::write(&path, text).unwrap();
+        let (dir, path) = plimsoll_support::temporary::file_with("pools.toml", text);
         let metrics = Arc::new(Metrics::new());
         let pools = PoolRegistry::open(Some(path), Arc::clone(&metrics)).unwrap();
         Self { dir, store: Store::memory(), pools, metrics }

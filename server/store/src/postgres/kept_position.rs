@@ -220,8 +220,7 @@ mod tests {
 
     #[test]
     fn an_older_database_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("plimsoll.database");
+        let (dir, path) = plimsoll_support::temporary::file_name("plimsoll.database");
         let read = || KeptPosition::read(Some(path.clone()));
         read().unwrap().check(None).unwrap();
         let kept = read().unwrap();
@@ -266,8 +265,7 @@ mod tests {
 
     #[test]
     fn a_failed_position_file_is_retried_later() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("plimsoll.database");
+        let (_dir, path) = plimsoll_support::temporary::file_name("plimsoll.database");
         let kept = KeptPosition::read(Some(path.clone())).unwrap();
         fs::create_dir(&path).unwrap();
         kept.note(NEW);

@@ -75,8 +75,7 @@ mod tests {
 
     #[test]
     fn a_refused_start_undoes_its_preparation() {
-        let dir = tempfile::tempdir().unwrap();
-        let old = dir.path().join("sled.old");
+        let (dir, old) = plimsoll_support::temporary::file_name("sled.old");
         fs::create_dir(&old).unwrap();
         let names = ["conf", "snap.00", "snap.01.generating", "db"];
         for name in names {

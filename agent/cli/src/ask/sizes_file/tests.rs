@@ -99,8 +99,7 @@ struct Kept {
 
 impl Kept {
     fn new(format: ProposalFormat, text: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("kept");
+        let (dir, path) = plimsoll_support::temporary::file_name("kept");
         if !text.is_empty() {
             fs::write(&path, text).unwrap();
         }

@@ -23,8 +23,7 @@ async fn a_fresh_job_may_share_the_agents_cgroup() {
 async fn an_exit_file_ends_the_build() {
     let fake = sidecar();
     let site = HostView::new(&fake.kernel(), None, None);
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("exit");
+    let (_dir, path) = plimsoll_support::temporary::file_name("exit");
     let mut watch = EndWatch::new(&site, Process::read(&site.proc, 20), None, Some(ExitFile::at(&path)));
     assert!(tokio::time::timeout(Duration::from_secs(9), watch.ended()).await.is_err());
     std::fs::write(&path, "3\n").unwrap();

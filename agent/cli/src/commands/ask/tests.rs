@@ -98,8 +98,7 @@ fn an_unreadable_log_is_wrong_usage() {
 
 #[test]
 fn what_gitlab_lists_is_asked_with() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("jobs.json");
+    let (_dir, path) = plimsoll_support::temporary::file_name("jobs.json");
     std::fs::write(
         &path,
         r#"[{"id":7,"name":"judge","status":"failed"},{"id":8,"name":"x","status":"failed"}]"#,

@@ -45,8 +45,7 @@ fn only_rpm_programs_and_their_options_are_read() {
 
 #[test]
 fn a_copr_mock_command_fills_the_key() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("child.cfg");
+    let (dir, file) = plimsoll_support::temporary::file_name("child.cfg");
     let lines = [
         "include('/etc/mock/fedora-42-x86_64.cfg')",
         "",

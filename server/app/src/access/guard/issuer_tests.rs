@@ -190,8 +190,7 @@ struct Site {
 
 impl Site {
     fn new(issuer: &Issuer) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("access.toml");
+        let (dir, path) = plimsoll_support::temporary::file_name("access.toml");
         let grant = "[[issuer.grant]]\nroles = [\"agent\"]\n";
         let head = format!(
             "[[issuer]]\nissuer = {:?}\nkind = \"gitlab\"\naudience = \"plimsoll\"\n",

@@ -16,9 +16,7 @@ fn file(role: &str) -> String {
 
 #[test]
 fn valid_changes_are_loaded_and_invalid_ones_ignored() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("access.toml");
-    fs::write(&path, file("reader")).unwrap();
+    let (_dir, path) = plimsoll_support::temporary::file_with("access.toml", file("reader"));
     let metrics = Arc::new(Metrics::new());
     let guard = Guard::open(Some(path.clone()), Arc::clone(&metrics)).unwrap();
     let may = |role| guard.check(Some("Bearer secret"), &[], role, "test").is_ok();
@@ -40,8 +38,7 @@ fn valid_changes_are_loaded_and_invalid_ones_ignored() {
 
 #[tokio::test]
 async fn a_stream_ends_when_its_callers_access_changes() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("access.toml");
+    let (_dir, path) = plimsoll_support::temporary::file_name("access.toml");
     let other = |role| format!("[[certificate]]\ndns_name = \"x\"\nroles = [\"{role}\"]\n");
     fs::write(&path, file("agent") + &other("agent")).unwrap();
     let guard = Guard::open(Some(path.clone()), Arc::new(Metrics::new())).unwrap();
@@ -83,9 +80,7 @@ async fn a_stream_ends_when_its_token_expires() {
 
 #[test]
 fn refusals_are_counted_by_reason() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("access.toml");
-    fs::write(&path, file("reader")).unwrap();
+    let (_dir, path) = plimsoll_support::temporary::file_with("access.toml", file("reader"));
     let metrics = Arc::new(Metrics::new());
     let guard = Guard::open(Some(path), Arc::clone(&metrics)).unwrap();
     for authorization in [None, Some("Bearer wrong"), Some("Digest x"), Some("Basic ???")] {

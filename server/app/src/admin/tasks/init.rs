@@ -345,8 +345,7 @@ mod tests {
 
     #[test]
     fn a_foreign_directory_stays_unchanged() {
-        let dir = tempfile::tempdir().unwrap();
-        let other = dir.path().join("one.part");
+        let (dir, other) = plimsoll_support::temporary::file_name("one.part");
         fs::create_dir(&other).unwrap();
         fs::write(other.join("precious"), "kept").unwrap();
         let error = init(&dir.path().join("one"), &[]).map(|_made| ()).unwrap_err();
@@ -357,8 +356,7 @@ mod tests {
 
     #[test]
     fn init_overwrites_nothing_and_leaves_no_partial_result() {
-        let dir = tempfile::tempdir().unwrap();
-        let place = dir.path().join("one");
+        let (dir, place) = plimsoll_support::temporary::file_name("one");
         init(&place, &[]).unwrap();
         let before = fs::read(place.join("server.key")).unwrap();
         let error = init(&place, &[]).map(|_made| ()).unwrap_err();

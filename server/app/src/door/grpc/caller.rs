@@ -49,9 +49,7 @@ pub(super) mod tests {
 
     impl OneStream {
         pub(in crate::door) fn new(role: Role) -> Self {
-            let dir = tempfile::tempdir().unwrap();
-            let path = dir.path().join("access.toml");
-            std::fs::write(&path, Self::file(role, false)).unwrap();
+            let (dir, path) = plimsoll_support::temporary::file_with("access.toml", Self::file(role, false));
             let guard = Guard::open(Some(path), Arc::new(Metrics::new())).unwrap();
             Self { dir, guard, role }
         }

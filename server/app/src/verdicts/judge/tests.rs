@@ -38,9 +38,10 @@ fn question_fingerprints_with_a_key_are_stable() {
 
 #[test]
 fn retries_in_the_largest_pool_are_not_bigger() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("pools.toml");
-    std::fs::write(&path, "[[pool]]\nname = \"one\"\nmemory = \"280MiB\"\n").unwrap();
+    let (_dir, path) = plimsoll_support::temporary::file_with(
+        "pools.toml",
+        "[[pool]]\nname = \"one\"\nmemory = \"280MiB\"\n",
+    );
     let (ingest, _worker) = fixture::ingest(&Store::memory(), 10);
     let with = |file: Option<&std::path::Path>, jobs: u32| {
         let pools =

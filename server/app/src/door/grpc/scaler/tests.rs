@@ -11,9 +11,8 @@ use crate::{pools::PoolRegistry, runtime::metrics::Metrics};
 
 /// A service over one pool, `big`, in which three tickets wait.
 fn service() -> ScalerService {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("pools.toml");
-    std::fs::write(&file, "[[pool]]\nname = \"big\"\non_demand = true\n").unwrap();
+    let (_dir, file) =
+        plimsoll_support::temporary::file_with("pools.toml", "[[pool]]\nname = \"big\"\non_demand = true\n");
     let pools = PoolRegistry::open(Some(file), Arc::new(Metrics::new())).unwrap();
     pools.ask_tickets(|pool| {
         let queued = TicketAmount { slots: 3, memory_bytes: 5 << 29, milli_cores: 4500 };

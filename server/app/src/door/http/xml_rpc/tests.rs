@@ -17,9 +17,7 @@ const POOLS: &str = "[[pool]]\nname = \"p\"\nat_once = 1\ntags = [\"x\", \"y\"]\
 
 /// Tickets of a server with one pool, whose keeper works until the test ends.
 fn tickets() -> TicketService {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("pools.toml");
-    std::fs::write(&file, POOLS).unwrap();
+    let (_dir, file) = plimsoll_support::temporary::file_with("pools.toml", POOLS);
     let metrics = Arc::new(Metrics::new());
     let pools = PoolRegistry::open(Some(file), Arc::clone(&metrics)).unwrap();
     let (registry, keeper) = TicketRegistry::new(Store::memory(), pools.clone(), metrics, Clock);
