@@ -78,9 +78,11 @@ pub(super) trait SizingPolicy {
     }
 
     /// The size for the next try, as request and limit, after `failed` bytes were too little. If it is not
-    /// higher than `failed`, the caller doubles `failed` instead.
-    fn size_after_failure(&mut self, ask: &PolicyQuestion, failed: f64) -> f64;
+    /// higher than `failed`, the caller doubles `failed` instead. By default it is doubled.
+    fn size_after_failure(&mut self, _ask: &PolicyQuestion, failed: f64) -> f64 {
+        failed * 2.0
+    }
 
-    /// Adds the measurements of an attempt that has ended.
-    fn learn(&mut self, ask: &PolicyQuestion, done: &FinishedBuild);
+    /// Adds the measurements of an attempt that has ended. By default they are not used.
+    fn learn(&mut self, _ask: &PolicyQuestion, _done: &FinishedBuild) {}
 }

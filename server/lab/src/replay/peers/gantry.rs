@@ -48,10 +48,6 @@ impl SizingPolicy for Gantry {
         DEFAULT_MEMORY
     }
 
-    fn size_after_failure(&mut self, _ask: &PolicyQuestion, failed: f64) -> f64 {
-        failed * 2.0
-    }
-
     fn learn(&mut self, ask: &PolicyQuestion, done: &FinishedBuild) {
         // Gantry does not use the memory of failed builds
         if done.stopped {

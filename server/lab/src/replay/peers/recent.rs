@@ -110,10 +110,6 @@ impl SizingPolicy for MaxSeen {
         }
     }
 
-    fn size_after_failure(&mut self, _ask: &PolicyQuestion, failed: f64) -> f64 {
-        failed * 2.0
-    }
-
     fn learn(&mut self, ask: &PolicyQuestion, done: &FinishedBuild) {
         let most = self.highest_need.entry(ask.workload).or_default();
         *most = (*most).max(Bytes::from_f64(done.peak).0);
