@@ -6,7 +6,7 @@ use std::{
 };
 
 use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient, stats_client::StatsClient};
-use plimsoll_tests::{Programs, Sender, Server, batch, eventually, finish};
+use plimsoll_tests::{Programs, Sender, Server, batch, eventually, finish, key};
 use tonic::Code;
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
@@ -92,10 +92,6 @@ async fn finished(server: &Server, attempt: &str, package: &str, code: i32, oom_
     stream.exchange(batch(attempt, 1, 100)).await.unwrap();
     let totals = Some(pb::Totals { oom_kill: Some(oom_kill), ..pb::Totals::default() });
     stream.exchange(pb::Finish { totals, ..finish(attempt, 100, Some(code)) }).await.unwrap();
-}
-
-fn key(package: &str) -> pb::Key {
-    pb::Key { package: package.into(), ..pb::Key::default() }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 //! callers, or learn about them.
 
 use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient, stats_client::StatsClient};
-use plimsoll_tests::{Sender, Site, hello, with_token as with};
+use plimsoll_tests::{Sender, Site, hello, key, with_token as with};
 use tonic::{Code, Status, transport::Channel};
 
 use crate::access::tokens;
@@ -48,20 +48,16 @@ impl Strange {
 
     /// How many attempts an explanation names.
     async fn named(&self, token: &str) -> usize {
-        let asked = pb::PredictRequest { key: Some(key()), ..Default::default() };
+        let asked = pb::PredictRequest { key: Some(key("zlib")), ..Default::default() };
         let mut predictor = PredictorClient::new(self.channel.clone());
         predictor.explain(with(token, asked)).await.unwrap().into_inner().attempts.len()
     }
 }
 
-fn key() -> pb::Key {
-    pb::Key { package: "zlib".into(), ..pb::Key::default() }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn an_untrusted_caller_leaves_no_verdict() {
     let site = Strange::start().await;
-    let asked = pb::PredictRequest { key: Some(key()), ..Default::default() };
+    let asked = pb::PredictRequest { key: Some(key("zlib")), ..Default::default() };
     assert!(PredictorClient::new(site.channel.clone()).predict(asked).await.is_ok());
     assert_eq!(site.site.server.get("/v1/allocation?spec=zlib@1.3%20arch=a-b-c%25gcc@1").unwrap().0, 200);
 
@@ -81,7 +77,7 @@ async fn an_untrusted_caller_learns_no_attempt_name() {
     for attempt in ["ci.example:8", "ci.example:9"] {
         stream.build(hello(attempt, "zlib"), 3, Some(0)).await.unwrap();
     }
-    let asked = || pb::PredictRequest { key: Some(key()), ..Default::default() };
+    let asked = || pb::PredictRequest { key: Some(key("zlib")), ..Default::default() };
     let mut predictor = PredictorClient::new(site.channel.clone());
     let answers = [
         format!("{:?}", predictor.predict(asked()).await.unwrap()),

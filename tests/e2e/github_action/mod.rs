@@ -6,15 +6,14 @@ mod workflows;
 
 use std::{
     fs,
-    io::{Read as _, Write as _},
-    net::TcpListener,
+    io::Read as _,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Output},
     thread,
 };
 
-use plimsoll_tests::{Agent, Programs};
+use plimsoll_tests::{Agent, Programs, http};
 use serde_json::Value;
 
 use crate::gitlab_include::{Fleet, found, text};
@@ -32,17 +31,11 @@ fn attempts(fleet: &Fleet) -> Vec<Value> {
 
 /// The address of a server that answers with status and body to what it is asked.
 fn serve(answer: impl Fn(&str) -> (u16, String) + Send + 'static) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            let mut asked = [0; 4096];
-            let length = stream.read(&mut asked).unwrap_or_default();
-            let (status, body) = answer(&String::from_utf8_lossy(&asked[..length]).to_lowercase());
-            let head = format!("HTTP/1.1 {status} x\r\nconnection: close\r\ncontent-length: {}", body.len());
-            drop(write!(stream, "{head}\r\n\r\n{body}"));
-        }
-    });
+    let respond = move |head: &str| {
+        let (status, body) = answer(&head.to_lowercase());
+        (status, String::new(), body)
+    };
+    let (address, _requests) = http::answer_each(respond).unwrap();
     format!("http://{address}")
 }
 
