@@ -73,7 +73,6 @@ pub(crate) fn cargo() -> Command {
     let program = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let mut cargo = Command::new(program);
     // what `cargo run` and `cargo test` say of this program would have `ring` built anew, and all that needs it
-    #[expect(clippy::disallowed_methods, reason = "cargo tells about this program through the environment")]
     let names = env::vars_os().map(|(name, _)| name);
     for name in names.filter(|name| OF_THIS_PROGRAM.iter().any(|of| name.to_string_lossy().starts_with(of))) {
         cargo.env_remove(name);

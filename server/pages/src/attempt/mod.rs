@@ -89,10 +89,13 @@ impl AttemptPage<'_> {
 
 /// The need of a running attempt, its limit, and what its agent has done about it.
 fn now(shown: &GetAttemptResponse, summary: &Summary) -> String {
-    let need =
-        shown.series.last().map_or(figures::NOT_KNOWN.to_owned(), |last| figures::bytes(last.need_bytes));
+    let need = shown
+        .series
+        .last()
+        .map_or_else(|| figures::NOT_KNOWN.to_owned(), |last| figures::bytes(last.need_bytes));
     let limit = summary.resources.and_then(|sizes| sizes.memory_limit_bytes).filter(|limit| *limit > 0);
-    let limit = limit.map_or("no limit".to_owned(), |limit| format!("a limit of {}", figures::bytes(limit)));
+    let limit =
+        limit.map_or_else(|| "no limit".to_owned(), |limit| format!("a limit of {}", figures::bytes(limit)));
     let acts = attempt_facts::sentence(summary, Line::Rescue);
     let acts = if acts.is_empty() { acts } else { format!(". Rescue has {acts}") };
     format!("It needs {need} now, with {limit}{acts}.")
