@@ -132,9 +132,10 @@ fn a_crowded_build_finishes_by_pausing() {
 #[test]
 fn nothing_is_paused_where_memory_is_enough() {
     let place = Place::new();
-    let Some((ran, _)) = place.run(&format!("--limit-memory 1GiB {PAUSES}"), &crowd()) else { return };
+    let Some((ran, report)) = place.run(&format!("--limit-memory 1GiB {PAUSES}"), &crowd()) else { return };
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(!ran.stderr.contains("pause"), "{}", ran.stderr);
+    assert!(report["rescue"].is_null(), "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,8 @@
 //! What rescue saved and what that cost, to the digit in all views; and what it does while a build runs.
 
-use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent, stats_client::StatsClient};
+use plimsoll_proto::v1::{
+    self as pb, agent_message::Message as Sent, predictor_client::PredictorClient, stats_client::StatsClient,
+};
 use plimsoll_tests::{Sender, Server, Site, finish, hello, sample};
 use serde_json::Value;
 
@@ -53,6 +55,9 @@ async fn acted(server: &Server) {
     deliver(server, "ended", end("ended", 143, 95_000, GIB, hung)).await;
     deliver(server, "enough", end("enough", 0, 90_000, GIB, paused(GIB))).await;
     deliver(server, "failed", end("failed", 1, 300_000, GIB, paused(3 * GIB))).await;
+    // counters wait for its cause
+    let question = pb::ShouldRetryRequest { attempt: "failed".into(), ..Default::default() };
+    PredictorClient::connect(server.url()).await.unwrap().should_retry(question).await.unwrap();
     let early = with_limit(4 * GIB, end("early", 0, 100_000, GIB, raised()));
     deliver(server, "early", early).await;
     let watched =
@@ -98,7 +103,7 @@ async fn what_rescue_saved_and_cost_is_one_number_in_all_views() {
         let (_, metrics) = server.get("/metrics").unwrap();
         for (name, value) in [
             ("attempts_total{kind=\"saved\"}", 1.0),
-            ("attempts_total{kind=\"probably saved\"}", 1.0),
+            ("attempts_total{kind=\"probably_saved\"}", 1.0),
             ("attempts_total{kind=\"ended\"}", 1.0),
             ("attempts_total{kind=\"other\"}", 3.0),
             ("paused_process_seconds_total", 91.5),
@@ -112,7 +117,7 @@ async fn what_rescue_saved_and_cost_is_one_number_in_all_views() {
         let words = "1 saved for certain, 1 probably, of 6 in which it acted; 1 ended because they hung; processes paused for 1 min 32 s";
         let text = agent.call(&["stats"]).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
-            text.contains(words) && text.contains("in 2 attempts; limits raised by 0.05 GiB·h"),
+            text.contains(words) && text.contains("in 2 attempts; raised limits allowed 0.05 GiB·h more"),
             "{text}"
         );
         let api: Value = serde_json::from_str(&server.get("/api/stats?range=all").unwrap().1).unwrap();
@@ -132,11 +137,11 @@ async fn a_running_build_shows_what_is_done_about_its_limit() {
     assert_eq!(watch.message().await.unwrap().unwrap().running[0].acts, None);
     let acts =
         pb::ActsNow { memory_limit_bytes: Some(3 * GIB), paused: 2, pauses: 5, paused_ms: 7_000, raises: 1 };
-    let wrong = pb::ActsNow { memory_limit_bytes: Some(u64::MAX), ..acts };
+    let wrong = pb::ActsNow { memory_limit_bytes: Some(u64::MAX), paused_ms: u64::MAX, ..acts };
     for (number, sent, limit, kept) in [
         (1, acts, 3 * GIB, acts),
-        // a limit that no machine has is left out, and the rest is kept
-        (2, wrong, 2 * GIB, pb::ActsNow { memory_limit_bytes: None, ..acts }),
+        // a limit that no machine has is left out, a pause is within the attempt, and the rest is kept
+        (2, wrong, 2 * GIB, pb::ActsNow { memory_limit_bytes: None, paused_ms: 2_000, ..acts }),
         (3, acts, 3 * GIB, acts),
     ] {
         let samples = vec![pb::Sample { acts: Some(sent), ..sample(number) }];
@@ -154,12 +159,12 @@ async fn a_running_build_shows_what_is_done_about_its_limit() {
         let running = page("/running");
         assert!(
             running.contains(
-                "2 processes are paused now; paused 5 times so far, 7.0 s in all; limit raised 1 time"
+                "2 processes are paused now; paused 5 times so far, 900 ms in all; limit raised 1 time"
             ),
             "{running}"
         );
         let attempt = page("/attempts/a");
-        let line = "with a limit of 3.00 GiB. Rescue has paused 5 times, 7.0 s in all; raised the memory limit 1 time.";
+        let line = "with a limit of 3.00 GiB. Rescue has paused 5 times, 900 ms in all; raised the memory limit 1 time.";
         assert!(attempt.contains("data-live") && attempt.contains(line), "{attempt}");
     });
 }

@@ -9,7 +9,7 @@ use super::{page::reloading_page, table::fact_table, view::ReaderChoice};
 pub const SHOWN_ATTEMPTS: usize = 200;
 
 /// Seconds between two updates of the page by its script.
-pub(super) const RELOAD_SECONDS: u32 = 3;
+const RELOAD_SECONDS: u32 = 3;
 
 /// Seconds after which a browser without scripts loads the page again.
 const RELOAD_WHOLE_SECONDS: u32 = 15;

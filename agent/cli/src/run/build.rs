@@ -235,6 +235,7 @@ impl RunningBuild<'_> {
         }
         if let Some(signal) = self.asked_to_stop.filter(|_| self.child.is_stopped()) {
             self.asked_to_stop = None;
+            self.attempt.release(None);
             stop_this_process(signal);
         }
     }

@@ -9,6 +9,8 @@ pub(crate) const HANGS_AFTER: Duration = Duration::from_secs(20);
 /// CPU time outside the kernel that a working build uses at least, percent of one core. Starved compiles use it only for the kernel's search
 /// for memory.
 const WORKS_PERCENT: u128 = 5;
+/// Longest time between two looks: in a longer one the build, or the agent, was stopped.
+const LONGEST_GAP: Duration = Duration::from_secs(10);
 
 /// Detects that a build hangs.
 #[derive(Debug, Default)]
@@ -20,6 +22,8 @@ pub(crate) struct Hang {
 #[derive(Debug)]
 struct Beginning {
     at: Duration,
+    /// When it was seen last.
+    last: Duration,
     processes: Vec<ProcessId>,
     user_ticks: u64,
 }
@@ -35,16 +39,18 @@ impl Hang {
         let user_ticks = table.processes.values().map(|process| process.user_ticks);
         let user_ticks = user_ticks.fold(0, u64::saturating_add);
         let ticks_per_second = u128::from(procfs::ticks_per_second().max(1));
-        let Some(since) = self.since.as_ref().filter(|since| {
+        let Some(since) = self.since.as_mut().filter(|since| {
             let elapsed_ms = now.saturating_sub(since.at).as_millis();
             let used = u128::from(user_ticks.saturating_sub(since.user_ticks));
             // both sides in thousandths of a tick's hundredth
             let works = used * 100_000 > WORKS_PERCENT * ticks_per_second * elapsed_ms.max(2_000);
-            since.processes == processes && !works
+            let is_seen = now.saturating_sub(since.last) <= LONGEST_GAP;
+            is_seen && since.processes == processes && !works
         }) else {
-            self.since = Some(Beginning { at: now, processes, user_ticks });
+            self.since = Some(Beginning { at: now, last: now, processes, user_ticks });
             return false;
         };
+        since.last = now;
         now.saturating_sub(since.at) >= HANGS_AFTER
     }
 }

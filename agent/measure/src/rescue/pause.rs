@@ -9,10 +9,7 @@
 //! Bounds keep a build from ending worse than without a pause: one never waits for ever, the waiting takes a small part of the build's
 //! time, and where the running ones do not work, all go on.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use plimsoll_proto::v1::Rescue;
 
@@ -34,6 +31,8 @@ const PART_OF_REMAINING: u32 = 4;
 const MIN_REMAINING: Duration = Duration::from_mins(1);
 /// Period in which the running ones must use [`WORKS_PERCENT`] of a core. If they do not, they may wait for a paused one.
 const PROGRESS_PERIOD: Duration = Duration::from_secs(2);
+/// Silence of the agent after which its guardian continues everything.
+const STUCK: Duration = Duration::from_secs(5);
 const WORKS_PERCENT: u128 = 5;
 /// How often the running ones may be found idle before nothing is paused any more.
 const MAX_IDLE: u32 = 3;
@@ -142,6 +141,11 @@ impl PauseRule {
         may_stop: impl FnMut(&Unit) -> bool,
     ) -> PauseActs {
         let before = self.last.replace(moment.now).unwrap_or(moment.now);
+        if moment.now.saturating_sub(before) > STUCK {
+            // the agent itself did not run: its guardian has continued everything
+            self.count_time(milliseconds(STUCK));
+            return self.let_go(moment.now);
+        }
         self.count_time(milliseconds(moment.now).saturating_sub(milliseconds(before)));
         let left = self.take_vanished(units);
         let mut acts = self.decide_present(moment, units, may_stop);
@@ -283,13 +287,13 @@ fn is_at_most(bytes: u64, percent: u64, limit: u64) -> bool {
 /// The sizes of the build's units.
 #[derive(Debug, Default)]
 struct Sizes {
-    /// The largest size of each unit that runs, is paused, or is in `together`; bytes.
+    /// The largest size of each unit that runs or is paused, bytes.
     peaks: BTreeMap<ProcessId, u64>,
     /// The largest size of a unit that has ended, bytes.
     ended: u64,
-    /// The units that were there when the first one was paused; empty while none is. One that started later would not have run beside those
-    /// that have ended since.
-    together: BTreeSet<ProcessId>,
+    /// The largest size since then of each unit that was there when the first one was paused, bytes; empty while none is. One that started
+    /// later would not have run beside those that have ended since.
+    together: BTreeMap<ProcessId, u64>,
     /// Highest need beside the units while something is paused, bytes.
     rest: u64,
 }
@@ -302,23 +306,25 @@ impl Sizes {
             *peak = (*peak).max(unit.bytes);
         }
         if !is_paused {
-            (self.together, self.rest) = (BTreeSet::new(), 0);
+            (self.together, self.rest) = (BTreeMap::new(), 0);
         } else if self.together.is_empty() {
-            self.together = units.iter().map(|unit| unit.id).collect();
+            self.together = units.iter().map(|unit| (unit.id, unit.bytes)).collect();
         }
-        let (together, ended) = (&self.together, &mut self.ended);
+        let ended = &mut self.ended;
         self.peaks.retain(|id, peak| {
             let is_alive = units.iter().any(|unit| unit.id == *id);
             *ended = if is_alive { *ended } else { (*ended).max(*peak) };
-            is_alive || together.contains(id)
+            is_alive
         });
         if !is_paused {
             return 0;
         }
         let of_units = units.iter().map(|unit| unit.bytes).fold(0, u64::saturating_add);
         self.rest = self.rest.max(need.saturating_sub(of_units));
-        let peaks = self.together.iter().filter_map(|id| self.peaks.get(id).copied());
-        peaks.fold(self.rest, u64::saturating_add)
+        for unit in units {
+            self.together.entry(unit.id).and_modify(|peak| *peak = (*peak).max(unit.bytes));
+        }
+        self.together.values().copied().fold(self.rest, u64::saturating_add)
     }
 
     /// The size to expect of each unit: that of the largest that has ended; but twice the largest now, if that already is clearly larger.

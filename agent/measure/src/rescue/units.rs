@@ -30,18 +30,23 @@ pub fn pausable_units(
     is_more: impl Fn(&str) -> bool,
     bytes: impl Fn(&ProcessView) -> u64,
 ) -> Vec<Unit> {
-    let mut units: BTreeMap<ProcessId, (Unit, bool)> = BTreeMap::new();
+    let mut units: BTreeMap<ProcessId, (Unit, bool, bool)> = BTreeMap::new();
     for (leaf, driver) in table.leaf_compilers(is_more) {
         let id = driver.id;
         let empty = Unit { id, members: Vec::new(), bytes: 0, cpu_ticks: 0, is_stopped: true };
-        let (unit, may) = units.entry(id).or_insert((empty, true));
+        let (unit, may, has_stopped) = units.entry(id).or_insert((empty, true, false));
         unit.members.push(leaf.id);
         unit.bytes = unit.bytes.saturating_add(bytes(leaf));
         unit.cpu_ticks = unit.cpu_ticks.saturating_add(leaf.cpu_ticks);
         unit.is_stopped &= leaf.is_stopped();
+        *has_stopped |= leaf.is_stopped();
         *may &= is_unwatched(leaf, table);
     }
-    units.into_values().filter_map(|(unit, may)| may.then_some(unit)).collect()
+    // what its owner has stopped in part is left so
+    let may = |(unit, may, has_stopped): (Unit, bool, bool)| {
+        (may && has_stopped == unit.is_stopped).then_some(unit)
+    };
+    units.into_values().filter_map(may).collect()
 }
 
 /// Whether no process above this one takes notice of a pause.
@@ -77,6 +82,17 @@ mod tests {
         ];
         assert_eq!(units(list.clone()), [vec![4, 5], vec![6], vec![7]]);
         assert_eq!(ProcessTable::of("/proc".into(), list, false).compilers(), 2);
+    }
+
+    #[test]
+    fn what_its_owner_stopped_in_part_is_left_alone() {
+        let stopped = |is_stopped: bool| ProcessView {
+            state: if is_stopped { 'T' } else { 'S' },
+            ..process(4, 3, "cc1plus", 9)
+        };
+        let list = |is_stopped| vec![process(3, 2, "g++", 1), stopped(is_stopped), process(5, 3, "as", 1)];
+        assert_eq!(units(list(false)), [vec![4, 5]]);
+        assert_eq!(units(list(true)), Vec::<Vec<i32>>::new());
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub(super) struct ProcessLooks {
     /// The last need that was read, bytes.
     need: Option<u64>,
     last: Option<Duration>,
+    /// Whether something may have to be paused or continued soon.
+    is_near: bool,
     /// CPU time of the last look.
     cost: Duration,
     largest: LargestSoFar,
@@ -79,6 +81,11 @@ impl ProcessLooks {
         Self { pause: PauseRule::new(settings.most), settings, ..Self::default() }
     }
 
+    /// Whether no reading may be left out, because something may have to be paused or continued soon.
+    pub(super) fn needs_readings(&self) -> bool {
+        self.is_near
+    }
+
     /// Looks at the processes if it is time to. `is_starved`: set if all counters were just read.
     pub(super) fn look(&mut self, meter: &Meter, near: Near, is_starved: Option<bool>) {
         let grown = self.need.replace(near.need).map_or(0, |before| near.need.saturating_sub(before));
@@ -88,6 +95,7 @@ impl ProcessLooks {
             self.note_acts(near.now, acts);
         }
         let is_near = decides && self.pause.needs_look(near.need, grown, near.limit);
+        self.is_near = is_near;
         if is_starved == Some(false) {
             self.hang = Hang::default();
         }
@@ -181,7 +189,7 @@ impl ProcessLooks {
 
     /// Keeps the problem for which the limit is raised no more.
     pub(super) fn note_raising_ended(&mut self, problem: &str) {
-        let mut reason = format!("raising the memory limit: {problem}");
+        let mut reason = format!("the memory limit is raised no more: {problem}");
         reason.truncate(reason.floor_char_boundary(limits::GAVE_UP_BYTES));
         self.report.gave_up = reason;
     }

@@ -167,7 +167,8 @@ impl Sampler {
                 None
             }
         };
-        let is_near = self.raising.as_ref().is_some_and(LimitRaising::needs_readings);
+        let is_near =
+            self.raising.as_ref().is_some_and(LimitRaising::needs_readings) || self.looks.needs_readings();
         if let Some(before) = before.filter(|_cost| !is_near) {
             self.pace.pause_after(self.start.elapsed(), thread_cpu_time().saturating_sub(before));
         }

@@ -110,6 +110,7 @@ impl LimitRaising {
         match self.rule.add(now, need, limit) {
             LimitState::Enough => return Ok(None),
             LimitState::SetByOthers => {
+                (self.raised_byte_ms, self.above_start) = (self.raised_byte_ms_at(now), (0, now));
                 let limit = limit.map_or_else(|| "none".to_owned(), bytes);
                 return Err(format!("others changed it from {} to {limit}", bytes(from)));
             }

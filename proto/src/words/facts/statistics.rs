@@ -62,7 +62,7 @@ const FACTS: &[Fact<GetStatsResponse>] = &[
     card(fact(Line::Rescue, "time of paused processes", "; processes paused for {}", Words(|of| rescue(of).filter(|rescue| rescue.paused_process_hours > 0.0).map(|rescue| hours(rescue.paused_process_hours))))),
     fact(Line::Rescue, "time over the median", ", {} over the predicted median time", Words(|of| rescue(of).filter(|rescue| rescue.timed > 0).map(|rescue| hours(rescue.over_median_hours)))),
     fact(Line::Rescue, "attempts with a median", ", in {}", Words(|of| rescue(of).filter(|rescue| rescue.timed > 0).map(|rescue| counted(rescue.timed, "attempt")))),
-    card(fact(Line::Rescue, "memory of raised limits", "; limits raised by {}", Words(|of| rescue(of).filter(|rescue| rescue.raised_gib_hours > 0.0).map(|rescue| gib_hours(rescue.raised_gib_hours))))),
+    card(fact(Line::Rescue, "memory of raised limits", "; raised limits allowed {} more", Words(|of| rescue(of).filter(|rescue| rescue.raised_gib_hours > 0.0).map(|rescue| gib_hours(rescue.raised_gib_hours))))),
     card(fact(Line::WouldBe, "asked with predicted sizes", "{} asked", Words(|of| would(of).map(|would| gib_hours(would.predicted_gib_hours))))),
     fact(Line::WouldBe, "asked for", " instead of {}", Words(|of| would(of).map(|would| gib_hours(would.asked_gib_hours)))),
     fact(Line::WouldBe, "attempts with a prediction", ", over {}", Words(|of| would(of).map(|would| counted(would.attempts, "attempt")))),

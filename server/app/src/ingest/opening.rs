@@ -30,7 +30,8 @@ fn noted(prediction: &Prediction) -> PredictionSnapshot {
         memory_limit: Bytes(prediction.memory_limit.value),
         cpu_request: Cores(Millis(prediction.cpu_request.value).as_f64() / 1000.0),
         wall_p95: Millis(prediction.wall_p95.value),
-        wall_p50: Millis(prediction.wall_p50.value),
+        // a default is no median of what was built
+        wall_p50: Millis(if prediction.wall_p50.basis.is_default() { 0 } else { prediction.wall_p50.value }),
         is_default: prediction.memory_limit.basis.rung == Rung::Default,
     }
 }

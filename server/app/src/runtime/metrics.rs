@@ -282,13 +282,10 @@ metrics! {
         "Damaged records and pages of the store that readings found since the start; what is there is left out";
     series_bytes: BytesGauge = "store_series", "Size of all sealed samples, at the last retention run", in Unit::Bytes;
     series_blocks: KindCounters = "store_old_blocks", "Blocks of old samples downsampled or removed";
-    summaries_removed: Counter = "summaries_removed",
-        "Ended attempts removed because of their age";
-    log_lines_removed: Counter = "log_lines_removed",
-        "Verdicts with log lines removed because of their age";
+    summaries_removed: Counter = "summaries_removed", "Ended attempts removed because of their age";
+    log_lines_removed: Counter = "log_lines_removed", "Verdicts with log lines removed because of their age";
     store_bytes: BytesGauge = "store", "Disk space used by the store", in Unit::Bytes;
-    series_max_bytes: BytesGauge = "store_series_max", "Limit of sealed samples; 0 if there is none",
-        in Unit::Bytes;
+    series_max_bytes: BytesGauge = "store_series_max", "Limit of sealed samples; 0 if there is none", in Unit::Bytes;
     disk_free_bytes: BytesGauge = "store_disk_free", "Free space on the disk of the store", in Unit::Bytes;
     disk_bytes: BytesGauge = "store_disk", "Size of the disk of the store", in Unit::Bytes;
     fleet_attempts: Family<EndedLabels, Counter> = "fleet_attempts",
@@ -327,19 +324,15 @@ metrics! {
         from Histogram::new([0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0]), in unit_of("ratio");
     would_be_attempts: Counter = "would_be_attempts",
         "Attempts with a prediction, a measured need and a known memory request or limit, in shadow mode or not";
-    would_be_asked: AmountCounter = "would_be_asked", "Memory asked for by these attempts, multiplied by time",
-        in unit_of("byte_seconds");
+    would_be_asked: AmountCounter = "would_be_asked", "Memory asked for by these attempts, multiplied by time", in unit_of("byte_seconds");
     would_be_predicted: AmountCounter = "would_be_predicted",
         "Memory that the predicted requests would have asked for, multiplied by time", in unit_of("byte_seconds");
     would_be_failed: Counter = "would_be_failed", "Of these attempts, those ended by memory";
     would_be_failing: Counter = "would_be_failing", "Of these attempts, those with a need above the predicted limit";
-    rescue_attempts: KindCounters = "rescue_attempts",
-        "Attempts in which rescue acted: saved (needed more than the limit before a raise), probably saved (paused, together above the limit), ended, other";
+    rescue_attempts: KindCounters = "rescue_attempts", "Attempts in which rescue acted: saved (needed more than the limit before a raise), `probably_saved` (paused, together above it), ended, other";
     rescue_paused_process: AmountCounter = "rescue_paused_process", "Sum of the times for which each process was paused", in Unit::Seconds;
-    rescue_over_median: AmountCounter = "rescue_over_median",
-        "Wall time beyond the predicted median, of attempts that succeeded after pauses", in Unit::Seconds;
-    rescue_raised: AmountCounter = "rescue_raised",
-        "Memory above the limit at the start that raises allowed, multiplied by time", in unit_of("byte_seconds");
+    rescue_over_median: AmountCounter = "rescue_over_median", "Wall time beyond the predicted median, of attempts that succeeded after pauses", in Unit::Seconds;
+    rescue_raised: AmountCounter = "rescue_raised", "Memory above the limit at the start that raises allowed, multiplied by time", in unit_of("byte_seconds");
 }
 
 fn unit_of(name: &str) -> Unit {

@@ -166,7 +166,7 @@ impl Sizes {
         let is_known = [Rung::Package, Rung::Siblings].into_iter().any(|rung| {
             history.on_rung(rung, key).chain(history.untrusted_on_rung(rung, key)).next().is_some()
         });
-        let unknown = (!is_known).then(|| history.answer_version(key, true));
+        let unknown = (!is_known).then(|| history.unknown_version(key));
         Self { predicted, answer, if_unsure: Arc::default(), version, unknown }
     }
 
@@ -243,7 +243,7 @@ impl<'k> BuildKey<'k> {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_core::domain::{Summary, test_summary};
+    use plimsoll_core::domain::{Millis, Summary, test_summary};
 
     use super::*;
 
@@ -258,7 +258,8 @@ mod tests {
         let learn = |id: &str, package: &str, project: &str| {
             let summary = test_summary(id, package, "1", 100);
             let key = Key { project: project.into(), ..summary.key.clone() };
-            history.learn(&Summary { key, ..summary });
+            let wall = Millis(60_000 * (1 + u64::from(id.len() > 2)) * 50);
+            history.learn(&Summary { key, wall, ..summary });
         };
         (0..12).for_each(|n| learn(&n.to_string(), &format!("p{n}"), ""));
         let version = || {

@@ -366,6 +366,11 @@ impl History {
         self.versions.now(key, is_of_package, self.fleet_terms())
     }
 
+    /// The version of an answer that is the same while no attempt of the package of `key` is known, whatever others need.
+    pub fn unknown_version(&self, key: &Key) -> AnswerVersion {
+        self.versions.of_unknown(key)
+    }
+
     /// Whether what an answer was computed from is still the same.
     pub fn is_current(&self, version: &AnswerVersion) -> bool {
         self.versions.is_current(version, self.fleet_terms())

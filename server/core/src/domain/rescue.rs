@@ -60,7 +60,8 @@ pub struct RescueTotals {
     /// Number of attempts that succeeded after a raise with a need above the limit that they began with: without it, the kernel would have
     /// killed.
     pub saved: u64,
-    /// Number of other attempts that succeeded after pauses, where running and paused processes together needed more than the limit.
+    /// Number of other attempts that succeeded after pauses, where running and paused processes together needed more than the limit that
+    /// they began with.
     pub probably_saved: u64,
     /// Number of attempts that were ended because they hung at their limit.
     pub ended: u64,
@@ -79,14 +80,14 @@ impl RescueTotals {
     /// The totals of one attempt; `None` if rescue did not act in it.
     pub fn of(summary: &Summary) -> Option<Self> {
         let rescue = summary.rescue.as_ref().filter(|rescue| rescue.interfered() || rescue.raises > 0)?;
-        let succeeded = summary.outcome == Outcome::Succeeded;
+        let succeeded = summary.outcome == Outcome::Succeeded && rescue.ended.is_none();
+        let at_start = summary.resources_at_start().memory_limit;
         let is_above =
             |need: Bytes, limit: Option<Bytes>| limit.is_some_and(|limit| limit.0 > 0 && need > limit);
-        let is_saved =
-            succeeded && rescue.raises > 0 && is_above(summary.need_peak, summary.memory_limit_at_start);
+        let is_saved = succeeded && rescue.raises > 0 && is_above(summary.need_peak, at_start);
         let was_paused = succeeded && rescue.pauses > 0;
-        let would_exceed = is_above(rescue.together_peak, summary.resources.memory_limit);
-        let median = summary.predicted_at_start().map(|predicted| predicted.wall_p50);
+        let would_exceed = is_above(rescue.together_peak, at_start);
+        let median = summary.opening.predicted.map(|predicted| predicted.wall_p50);
         let median = median.filter(|median| was_paused && median.0 > 0);
         let over = median.map_or(0, |median| summary.wall.0.saturating_sub(median.0));
         Some(Self {

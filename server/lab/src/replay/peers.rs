@@ -11,7 +11,7 @@ pub(super) use histogram::Vpa;
 pub(super) use minwaste::MinWaste;
 pub(super) use recent::{Krr, MaxSeen, PodScaler};
 
-use super::policy::{PolicyQuestion, SizingPolicy};
+use super::policy::{FinishedBuild, PolicyQuestion, SizingPolicy};
 
 /// The memory request in the file; doubled after a failure.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ impl SizingPolicy for Preset {
     fn size(&mut self, ask: &PolicyQuestion) -> f64 {
         ask.preset.unwrap_or(self.default)
     }
+
+    fn learn(&mut self, _ask: &PolicyQuestion, _done: &FinishedBuild) {}
 }
 
 /// Knows the exact need: no rule can do better.
@@ -37,4 +39,6 @@ impl SizingPolicy for Oracle {
     fn size_after_failure(&mut self, ask: &PolicyQuestion, _failed: f64) -> f64 {
         ask.need
     }
+
+    fn learn(&mut self, _ask: &PolicyQuestion, _done: &FinishedBuild) {}
 }

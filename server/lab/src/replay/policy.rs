@@ -83,6 +83,6 @@ pub(super) trait SizingPolicy {
         failed * 2.0
     }
 
-    /// Adds the measurements of an attempt that has ended. By default they are not used.
-    fn learn(&mut self, _ask: &PolicyQuestion, _done: &FinishedBuild) {}
+    /// Adds the measurements of an attempt that has ended.
+    fn learn(&mut self, ask: &PolicyQuestion, done: &FinishedBuild);
 }

@@ -22,7 +22,6 @@ use super::{
     figures::count,
     package::sizes,
     page::{card, plain_page},
-    running::RELOAD_SECONDS,
     table::{fact_cell, facts},
     view::ReaderChoice,
     words,
@@ -33,6 +32,9 @@ const LOG_ROWS: [&str; 2] = ["failure", "  then"];
 
 /// Most points of a curve; more would not be visible.
 pub const POINTS: usize = chart::MAX_POINTS;
+
+/// Seconds between two updates of the page of a running attempt: each reads its whole series.
+const RELOAD_SECONDS: u32 = 15;
 
 /// What the page of one attempt shows.
 #[derive(Debug, Clone, Copy)]
@@ -75,9 +77,12 @@ impl AttemptPage<'_> {
             }
             @if let Some(verdict) = &shown.verdict { (judged(verdict)) }
             @if may_correct { (correction::form(shown, &view.attempt(&summary.attempt))) }
-            @if summary.outcome() == Outcome::Running { p.lead data-live=(RELOAD_SECONDS) { (now(shown, &summary)) } }
-            (cards(&summary))
-            (pictures(shown, &summary))
+            @if summary.outcome() == Outcome::Running {
+                div data-live=(RELOAD_SECONDS) { p.lead { (now(shown, &summary)) } (cards(&summary)) (pictures(shown, &summary)) }
+            } @else {
+                (cards(&summary))
+                (pictures(shown, &summary))
+            }
             (ending(&summary))
             (facts_below("Earlier verdicts", &tables::earlier_verdicts(&shown.earlier_verdicts), view))
             (facts_below("Phases", &tables::phases(&summary, usize::MAX, "highest"), view))
@@ -89,16 +94,15 @@ impl AttemptPage<'_> {
 
 /// The need of a running attempt, its limit, and what its agent has done about it.
 fn now(shown: &GetAttemptResponse, summary: &Summary) -> String {
-    let need = shown
-        .series
-        .last()
-        .map_or_else(|| figures::NOT_KNOWN.to_owned(), |last| figures::bytes(last.need_bytes));
     let limit = summary.resources.and_then(|sizes| sizes.memory_limit_bytes).filter(|limit| *limit > 0);
     let limit =
         limit.map_or_else(|| "no limit".to_owned(), |limit| format!("a limit of {}", figures::bytes(limit)));
     let acts = attempt_facts::sentence(summary, Line::Rescue);
-    let acts = if acts.is_empty() { acts } else { format!(". Rescue has {acts}") };
-    format!("It needs {need} now, with {limit}{acts}.")
+    let acts = if acts.is_empty() { acts } else { format!(" Rescue has {acts}.") };
+    match shown.series.last() {
+        Some(last) => format!("It needs about {} now, with {limit}.{acts}", figures::bytes(last.need_bytes)),
+        None => format!("Nothing is measured yet. It has {limit}.{acts}"),
+    }
 }
 
 fn cards(summary: &Summary) -> Markup {

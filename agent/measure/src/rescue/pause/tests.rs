@@ -58,6 +58,27 @@ fn all_but_the_oldest_pause_near_the_limit() {
 }
 
 #[test]
+fn memory_given_back_before_a_pause_is_not_part_of_it() {
+    let mut rule = PauseRule::new(MOST);
+    let units = |a, b| [unit(1, a), unit(2, b)];
+    assert_eq!(decided(&mut rule, &moment(0, 300, 2000), &units(280, 20)), (vec![], vec![]));
+    // its compiler has ended, and its assembler runs
+    assert_eq!(decided(&mut rule, &moment(1, 420, 800), &units(20, 400)).0, [2]);
+    decided(&mut rule, &moment(2, 430, 800), &units(30, 400));
+    assert_eq!(rule.totals().together_peak_bytes, 430 * MIB);
+}
+
+#[test]
+fn what_a_stuck_agent_had_paused_runs_and_is_not_counted() {
+    let mut rule = PauseRule::new(MOST);
+    let two = [unit(1, 200), unit(2, 200)];
+    assert_eq!(decided(&mut rule, &moment(0, 400, 600), &two).0, [2]);
+    assert_eq!(decided(&mut rule, &moment(9000, 400, 600), &two), (vec![], vec![2]));
+    assert_eq!((rule.totals().paused_ms, rule.totals().gave_up.as_str()), (5000, ""));
+    assert_eq!(decided(&mut rule, &moment(9030, 400, 600), &two).0, [2]);
+}
+
+#[test]
 fn a_newcomer_waits_while_an_older_one_is_paused() {
     let mut rule = PauseRule::new(MOST);
     let two = [unit(1, 200), unit(2, 200)];

@@ -132,7 +132,7 @@ async fn a_limit_that_others_change_is_theirs() {
         assert!(!sampler.raising.as_ref().unwrap().needs_readings());
     }
     let measured = sampler.finish();
-    let reason = "raising the memory limit: others changed it from 64 MiB to 48 MiB";
+    let reason = "the memory limit is raised no more: others changed it from 64 MiB to 48 MiB";
     assert_eq!(measured.rescue.unwrap().gave_up, reason);
     measured.meter.close().await;
 }

@@ -158,10 +158,11 @@ pub(crate) fn batch(wire: &pb::Batch, skipped: &mut SkippedFacts) -> Validated<A
         let read = sample(wire, &mut part);
         checked.push(read.map_err(|fault| part.leave_out(fault)).ok());
     }
-    let acts = samples.last().and_then(|sample| sample.acts).map(|acts| {
+    let acts = samples.last().and_then(|last| Some((last.elapsed_ms, last.acts?))).map(|(elapsed, acts)| {
         let mut part = skipped.part("batch.samples.acts");
         let limit = part.usable("memory_limit_bytes", acts.memory_limit_bytes, check_memory);
-        pb::ActsNow { memory_limit_bytes: limit.map(|limit| limit.0), ..acts }
+        let paused_ms = acts.paused_ms.min(elapsed);
+        pb::ActsNow { memory_limit_bytes: limit.map(|limit| limit.0), paused_ms, ..acts }
     });
     Ok(Append { attempt, first_sequence, lost, samples: checked, acts })
 }

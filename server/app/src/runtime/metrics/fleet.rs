@@ -63,7 +63,7 @@ fn cpu_use(summary: &Summary) -> Option<RequestUsage> {
 }
 
 /// What came of an attempt in which rescue acted.
-const RESCUE_KINDS: [&str; 4] = ["saved", "probably saved", "ended", "other"];
+const RESCUE_KINDS: [&str; 4] = ["saved", "probably_saved", "ended", "other"];
 
 fn rescue_kind(rescue: &RescueTotals) -> &'static str {
     let counts = [rescue.saved, rescue.probably_saved, rescue.ended, 1];

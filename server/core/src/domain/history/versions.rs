@@ -24,8 +24,8 @@ pub struct AnswerVersion {
     /// The slot of the package; `None` if other packages count.
     slot: Option<usize>,
     change: u64,
-    /// What attempts of other packages contribute: [`History::fleet_terms`](super::History).
-    fleet: [u64; 4],
+    /// What attempts of other packages contribute: [`History::fleet_terms`](super::History); `None` if they do not count.
+    fleet: Option<[u64; 4]>,
 }
 
 impl Versions {
@@ -41,9 +41,10 @@ impl Versions {
     /// Notes a change of a package.
     pub(super) fn note(&mut self, key: &Key) {
         self.changes += 1;
-        let slot = self.slot(key);
-        if let Some(last) = self.of_slot.get_mut(slot) {
-            *last = self.changes;
+        for slot in [self.slot(key), self.slot_anywhere(key)] {
+            if let Some(last) = self.of_slot.get_mut(slot) {
+                *last = self.changes;
+            }
         }
     }
 
@@ -56,12 +57,18 @@ impl Versions {
     /// The version now, of the key's package or of all.
     pub(super) fn now(&self, key: &Key, is_of_package: bool, fleet: [u64; 4]) -> AnswerVersion {
         let slot = is_of_package.then(|| self.slot(key));
-        AnswerVersion { slot, change: self.last_change(slot), fleet }
+        AnswerVersion { slot, change: self.last_change(slot), fleet: slot.map(|_| fleet) }
+    }
+
+    /// The version of an answer that stays the same until an attempt of the key's package changes, in any project.
+    pub(super) fn of_unknown(&self, key: &Key) -> AnswerVersion {
+        let slot = Some(self.slot_anywhere(key));
+        AnswerVersion { slot, change: self.last_change(slot), fleet: None }
     }
 
     /// Whether an answer of this version would be the same now.
     pub(super) fn is_current(&self, version: &AnswerVersion, fleet: [u64; 4]) -> bool {
-        version.change == self.last_change(version.slot) && (version.slot.is_none() || version.fleet == fleet)
+        version.change == self.last_change(version.slot) && version.fleet.is_none_or(|then| then == fleet)
     }
 
     fn last_change(&self, slot: Option<usize>) -> u64 {
@@ -69,10 +76,16 @@ impl Versions {
         of_slot.map_or(self.changes, |last| self.of_all.max(*last))
     }
 
-    /// The slot of the key's package in all projects, which the parts of a parallel job share.
+    /// The slot of the key's package, which the parts of a parallel job share.
     fn slot(&self, key: &Key) -> usize {
         let package = job_of_part(&key.package).unwrap_or(&key.package);
-        let hash = self.hasher.hash_one(package);
+        let hash = self.hasher.hash_one((&key.project, package));
         usize::try_from(hash % SLOTS as u64).unwrap_or_default()
+    }
+
+    /// The slot of the key's package in all projects.
+    fn slot_anywhere(&self, key: &Key) -> usize {
+        let package = job_of_part(&key.package).unwrap_or(&key.package);
+        usize::try_from(self.hasher.hash_one(package) % SLOTS as u64).unwrap_or_default()
     }
 }

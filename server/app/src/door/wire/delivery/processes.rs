@@ -14,6 +14,9 @@ use super::{
     MessagePart,
 };
 
+/// Most processes that an agent pauses at once.
+const MOST_PAUSED: u64 = 2048;
+
 /// Parses the largest process of an attempt that took `wall`; `None` if it cannot be used.
 pub(super) fn read_largest(
     wire: &pb::LargestProcess,
@@ -51,7 +54,7 @@ pub(super) fn read_rescue(wire: &pb::Rescue, wall: Millis, part: &mut MessagePar
     let would_pause = part.usable("would_pause_ms", wire.would_pause_ms, within(wall));
     let paused = part.usable("paused_ms", Some(wire.paused_ms), within(wall)).unwrap_or(wall);
     // each of many processes may have been paused all the time
-    let most = Millis(wall.0.saturating_mul(u64::from(wire.pauses).max(1)));
+    let most = Millis(wall.0.saturating_mul(u64::from(wire.pauses).clamp(1, MOST_PAUSED)));
     let gave_up = |field: &str, why| text(field, why, limits::GAVE_UP_BYTES);
     let rescue = Rescue {
         would_pause,
@@ -68,7 +71,11 @@ pub(super) fn read_rescue(wire: &pb::Rescue, wall: Millis, part: &mut MessagePar
         raises: wire.raises,
         ended: part.usable("ended_ms", wire.ended_ms, within(wall)),
         raised_byte_seconds: part
-            .usable("raised_byte_seconds", Some(wire.raised_byte_seconds), raised_within(wall))
+            .usable(
+                "raised_byte_seconds",
+                (wire.raises > 0).then_some(wire.raised_byte_seconds),
+                raised_within(wall),
+            )
             .unwrap_or_default(),
     };
     (rescue != Rescue::default()).then_some(rescue)
