@@ -56,7 +56,8 @@ async fn acted(server: &Server) {
     deliver(server, "enough", end("enough", 0, 90_000, GIB, paused(GIB))).await;
     deliver(server, "failed", end("failed", 1, 300_000, GIB, paused(3 * GIB))).await;
     // counters wait for its cause
-    let question = pb::ShouldRetryRequest { attempt: "failed".into(), ..Default::default() };
+    let log_tail = b"main.c:1:10: fatal error: zlib.h: No such file or directory".to_vec();
+    let question = pb::ShouldRetryRequest { attempt: "failed".into(), log_tail, ..Default::default() };
     PredictorClient::connect(server.url()).await.unwrap().should_retry(question).await.unwrap();
     let early = with_limit(4 * GIB, end("early", 0, 100_000, GIB, raised()));
     deliver(server, "early", early).await;
@@ -136,7 +137,7 @@ async fn a_running_build_shows_what_is_done_about_its_limit() {
     let mut watch = stats.watch(pb::WatchRequest {}).await.unwrap().into_inner();
     assert_eq!(watch.message().await.unwrap().unwrap().running[0].acts, None);
     let acts =
-        pb::ActsNow { memory_limit_bytes: Some(3 * GIB), paused: 2, pauses: 5, paused_ms: 7_000, raises: 1 };
+        pb::ActsNow { memory_limit_bytes: Some(3 * GIB), paused: 2, pauses: 5, paused_ms: 900, raises: 1 };
     let wrong = pb::ActsNow { memory_limit_bytes: Some(u64::MAX), paused_ms: u64::MAX, ..acts };
     for (number, sent, limit, kept) in [
         (1, acts, 3 * GIB, acts),
@@ -159,12 +160,12 @@ async fn a_running_build_shows_what_is_done_about_its_limit() {
         let running = page("/running");
         assert!(
             running.contains(
-                "2 processes are paused now; paused 5 times so far, 900 ms in all; limit raised 1 time"
+                "2 processes are paused now; paused 5 times so far, 0.9 s in all; limit raised 1 time"
             ),
             "{running}"
         );
         let attempt = page("/attempts/a");
-        let line = "with a limit of 3.00 GiB. Rescue has paused 5 times, 900 ms in all; raised the memory limit 1 time.";
+        let line = "with a limit of 3.00 GiB. Rescue has paused 5 times, 0.9 s in all; raised the memory limit 1 time.";
         assert!(attempt.contains("data-live") && attempt.contains(line), "{attempt}");
     });
 }
