@@ -129,7 +129,7 @@ fn the_numbers_of_fields_stay_what_they_are() {
         memory_limit: Bytes(2),
         cpu_request: Cores(0.5),
         wall_p95: Millis(3),
-        wall_p50: Millis(30_000),
+        wall_p50: Millis(6),
         is_default: false,
     };
     let opening = OpeningRecord {
@@ -139,7 +139,7 @@ fn the_numbers_of_fields_stay_what_they_are() {
         ..OpeningRecord::default()
     };
     let now = Summary { opening, unneeded: true, ..before.clone() };
-    let later = b"\xa2\x02\x05large\xa8\x02\x01\xb2\x02\x0f\x08\x01\x10\x02\x19\0\0\0\0\0\0\xe0\x3f\x20\x03\xc0\x02\x01";
+    let later = b"\xa2\x02\x05large\xa8\x02\x01\xb2\x02\x11\x08\x01\x10\x02\x19\0\0\0\0\0\0\xe0\x3f\x20\x03\x30\x06\xc0\x02\x01";
     let bytes = [packed(&before).as_slice(), later].concat();
     assert_eq!(unpack(&bytes), Ok(now.clone()));
     assert_eq!(packed(&now), bytes);
