@@ -143,7 +143,7 @@ scenario above_ceiling --limit-memory 64MiB --limit-memory-most 96MiB -- sh -c "
 unshare -m sh -c "plimsoll run --attempt unraisable --limit-memory 64MiB --limit-memory-most 128MiB --patience 60s -- \
   sh -c 'mount -o remount,bind,ro $top; load $(grow 96) || exit 2'" 2>/tmp/unraisable.err
 tell unraisable $?
-fact problems "$(grep -c 'raised no more: .*Read-only file system' /tmp/unraisable.err)"
+fact problems "$(grep -c "the build's memory limit is raised no more: .*Read-only file system" /tmp/unraisable.err)"
 rmdir $top/plimsoll-*
 
 ### other ends
