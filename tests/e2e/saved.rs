@@ -27,19 +27,19 @@ fn end(attempt: &str, code: i32, wall_ms: u64, need: u64, rescue: Option<pb::Res
     pb::Finish { wall_ms, totals: Some(totals), ended: true, rescue, ..finish(attempt, 1, Some(code)) }
 }
 
-fn paused(together: u64) -> Option<pb::Rescue> {
+fn paused(together: u64) -> pb::Rescue {
     let together_peak_bytes = together;
-    Some(pb::Rescue {
+    pb::Rescue {
         pauses: 2,
         paused_ms: 20_000,
         paused_process_ms: 30_500,
         together_peak_bytes,
         ..pb::Rescue::default()
-    })
+    }
 }
 
-fn raised() -> Option<pb::Rescue> {
-    Some(pb::Rescue { raises: 3, raised_byte_seconds: 90 * GIB, ..pb::Rescue::default() })
+fn raised() -> pb::Rescue {
+    pb::Rescue { raises: 3, raised_byte_seconds: 90 * GIB, ..pb::Rescue::default() }
 }
 
 /// Attempts in which rescue acted: one is saved for certain, one probably, one is ended, and three have no gain. One was only watched.
@@ -48,18 +48,18 @@ async fn acted(server: &Server) {
         totals: end.totals.map(|totals| pb::Totals { memory_limit_bytes: Some(limit), ..totals }),
         ..end
     };
-    let saved = with_limit(4 * GIB, end("saved", 0, 100_000, 3 * GIB, raised()));
+    let saved = with_limit(4 * GIB, end("saved", 0, 100_000, 3 * GIB, Some(raised())));
     deliver(server, "saved", saved).await;
-    deliver(server, "probably", end("probably", 0, 160_000, GIB, paused(3 * GIB))).await;
+    deliver(server, "probably", end("probably", 0, 160_000, GIB, Some(paused(3 * GIB)))).await;
     let hung = Some(pb::Rescue { ended_ms: Some(90_000), ..pb::Rescue::default() });
     deliver(server, "ended", end("ended", 143, 95_000, GIB, hung)).await;
-    deliver(server, "enough", end("enough", 0, 90_000, GIB, paused(GIB))).await;
-    deliver(server, "failed", end("failed", 1, 300_000, GIB, paused(3 * GIB))).await;
+    deliver(server, "enough", end("enough", 0, 90_000, GIB, Some(paused(GIB)))).await;
+    deliver(server, "failed", end("failed", 1, 300_000, GIB, Some(paused(3 * GIB)))).await;
     // counters wait for its cause
     let log_tail = b"main.c:1:10: fatal error: zlib.h: No such file or directory".to_vec();
     let question = pb::ShouldRetryRequest { attempt: "failed".into(), log_tail, ..Default::default() };
     PredictorClient::connect(server.url()).await.unwrap().should_retry(question).await.unwrap();
-    let early = with_limit(4 * GIB, end("early", 0, 100_000, GIB, raised()));
+    let early = with_limit(4 * GIB, end("early", 0, 100_000, GIB, Some(raised())));
     deliver(server, "early", early).await;
     let watched =
         Some(pb::Rescue { would_pause_ms: Some(9), would_pause_processes: 4, ..Default::default() });
