@@ -119,7 +119,7 @@ async fn deliver(url: &str, attempt: &str, acknowledged: &mut u64, total: &Atomi
     stream.close(finish(attempt, SAMPLES, Some(0))).await
 }
 
-/// Waits for the end of agents that were told to stop; gives what was acknowledged to all of them.
+/// Waits for the end of agents that were asked to stop; gives what was acknowledged to all of them.
 pub(super) async fn ended(mut agents: JoinSet<anyhow::Result<Ledger>>) -> anyhow::Result<Ledger> {
     let mut ledger = Ledger::new();
     while let Some(ended) = agents.join_next().await {

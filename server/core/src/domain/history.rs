@@ -360,28 +360,6 @@ impl History {
         self.versions.changes()
     }
 
-    /// The version of what an answer for `key` is computed from now. `is_of_package`: from attempts of its package alone, and from
-    /// [`Self::mean_held`].
-    pub fn answer_version(&self, key: &Key, is_of_package: bool) -> AnswerVersion {
-        self.versions.now(key, is_of_package, self.fleet_terms())
-    }
-
-    /// The version of an answer that is the same while no attempt of the package of `key` is known, whatever others need.
-    pub fn unknown_version(&self, key: &Key) -> AnswerVersion {
-        self.versions.of_unknown(key)
-    }
-
-    /// Whether what an answer was computed from is still the same.
-    pub fn is_current(&self, version: &AnswerVersion) -> bool {
-        self.versions.is_current(version, self.fleet_terms())
-    }
-
-    /// What attempts of other packages contribute to a prediction from attempts of one package.
-    fn fleet_terms(&self) -> [u64; 4] {
-        let incomplete = f64::from(u8::from(self.has_incomplete()));
-        [self.mean_held(), self.mean_held_measured(), self.time_shift(), incomplete].map(f64::to_bits)
-    }
-
     /// Capacity for trusted attempts, and for untrusted ones.
     pub fn capacity(&self) -> [HistoryLimits; 2] {
         [self.trusted.limits, self.untrusted.limits]

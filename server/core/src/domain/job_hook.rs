@@ -21,7 +21,7 @@ stored_record! {
         pub hook: Value,
         /// Who sent it.
         pub by: Reporter,
-        /// What it said, once it was processed. Since then it waits for its attempt.
+        /// What it reports, once it was processed. Since then it waits for its attempt.
         pub applied: Option<AppliedHook> = default,
     }
 }

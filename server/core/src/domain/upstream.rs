@@ -14,7 +14,7 @@ stored_record! {
         pub last: Option<u32> = default,
         /// Number of calls of `takeTicket` that may have got a number although their answer did not arrive here.
         pub unanswered: u32 = default,
-        /// Others take tickets there, too, as the pools file said last.
+        /// Others take tickets there, too, as the pools file had it last.
         pub shared: bool = default,
     }
 }

@@ -2,7 +2,10 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 
-use super::super::{Key, job_of_part};
+use super::{
+    super::{Key, job_of_part},
+    History,
+};
 
 /// Number of slots for packages, 8 bytes each. Packages that share one invalidate each other's answers, which costs time and nothing else.
 const SLOTS: usize = 1 << 14;
@@ -18,13 +21,13 @@ pub(super) struct Versions {
     hasher: RandomState,
 }
 
-/// What an answer was computed from. [`History::is_current`](super::History::is_current) says whether that is still the same.
+/// What an answer was computed from. [`History::is_current`] says whether that is still the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AnswerVersion {
     /// The slot of the package; `None` if other packages count.
     slot: Option<usize>,
     change: u64,
-    /// What attempts of other packages contribute: [`History::fleet_terms`](super::History); `None` if they do not count.
+    /// What attempts of other packages contribute: [`History::fleet_terms`]; `None` if they do not count.
     fleet: Option<[u64; 4]>,
 }
 
@@ -87,5 +90,29 @@ impl Versions {
     fn slot_anywhere(&self, key: &Key) -> usize {
         let package = job_of_part(&key.package).unwrap_or(&key.package);
         usize::try_from(self.hasher.hash_one(package) % SLOTS as u64).unwrap_or_default()
+    }
+}
+
+impl History {
+    /// The version of what an answer for `key` is computed from now. `is_of_package`: from attempts of its package alone, and from
+    /// [`Self::mean_held`].
+    pub fn answer_version(&self, key: &Key, is_of_package: bool) -> AnswerVersion {
+        self.versions.now(key, is_of_package, self.fleet_terms())
+    }
+
+    /// The version of an answer that is the same while no attempt of the package of `key` is known, whatever others need.
+    pub fn unknown_version(&self, key: &Key) -> AnswerVersion {
+        self.versions.of_unknown(key)
+    }
+
+    /// Whether what an answer was computed from is still the same.
+    pub fn is_current(&self, version: &AnswerVersion) -> bool {
+        self.versions.is_current(version, self.fleet_terms())
+    }
+
+    /// What attempts of other packages contribute to a prediction from attempts of one package.
+    fn fleet_terms(&self) -> [u64; 4] {
+        let incomplete = f64::from(u8::from(self.has_incomplete()));
+        [self.mean_held(), self.mean_held_measured(), self.time_shift(), incomplete].map(f64::to_bits)
     }
 }
