@@ -138,7 +138,7 @@ function summary(log) {
 
 // Prints the agent's report, and writes the step summary.
 function show(dir) {
-  const log = read(dir).replace(/^plimsoll: follows .*\n/, '');
+  const log = read(dir);
   process.stdout.write(log);
   try {
     fs.writeSync(open(process.env.GITHUB_STEP_SUMMARY, fs.constants.O_WRONLY | fs.constants.O_APPEND), summary(log));

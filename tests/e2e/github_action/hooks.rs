@@ -55,15 +55,17 @@ async fn hooks_measure_a_job_without_yaml() {
     let Some(host) = Host::of(&fleet) else { return };
     let summary = fleet.dir.path().join("summary");
     fs::write(&summary, "").unwrap();
-    let job = |name: &str, size: &str| {
-        let script = format!(
-            "$started; echo \"status $?\"; {{ head -c {size}M /dev/zero; sleep 1; }} | tail >/dev/null; $completed; echo \"status $?\""
-        );
+    let seen = fleet.dir.path().join("seen");
+    let job = |name: &str, size: u64| {
+        let hold = holding(size, &seen);
+        let script = format!("$started; echo \"status $?\"; {hold}; $completed; echo \"status $?\"");
         let mut job = host.job(&fleet, name, &script);
         job.env("GITHUB_STEP_SUMMARY", &summary);
         thread::spawn(move || text(&job.output().unwrap()))
     };
-    let jobs = [job("small", "1"), job("large", "90")].map(|job| job.join().unwrap());
+    let jobs = [job("small", 1), job("large", 90)];
+    saw_at_least(&fleet, 90, &seen).await;
+    let jobs = jobs.map(|job| job.join().unwrap());
     for (printed, name) in jobs.iter().zip(["small", "large"]) {
         let delivered = format!("delivered as github:octo/{name}:12.1/build");
         assert_has(printed, ["plimsoll: measures this job", "::group::plimsoll", &delivered]);

@@ -13,7 +13,8 @@ use std::{
     thread,
 };
 
-use plimsoll_tests::{Agent, Programs, http};
+use plimsoll_proto::v1::{WatchRequest, stats_client::StatsClient};
+use plimsoll_tests::{Agent, Programs, eventually, http};
 use serde_json::Value;
 
 use crate::gitlab_include::{Fleet, found, text};
@@ -27,6 +28,24 @@ fn attempts(fleet: &Fleet) -> Vec<Value> {
     let mut found = agent.json(&["attempts"])["attempts"].as_array().unwrap().clone();
     found.sort_by_key(|attempt| attempt["key"]["package"].to_string());
     found
+}
+
+/// A script whose last process holds this much memory until the file is there: an agent that reads processes may look once in seconds only.
+fn holding(mib: u64, seen: &Path) -> String {
+    let wait = format!("while ! test -e {}; do sleep 0.1; done", seen.display());
+    format!("{{ head -c {mib}M /dev/zero; {wait}; }} | tail >/dev/null")
+}
+
+/// Waits until the server has a running attempt with a need of at least this, then makes the file.
+async fn saw_at_least(fleet: &Fleet, mib: u64, seen: &Path) {
+    let mut stats = StatsClient::connect(fleet.server.url()).await.unwrap();
+    let most = async || {
+        let mut watch = stats.watch(WatchRequest {}).await.unwrap().into_inner();
+        let now = watch.message().await.unwrap().unwrap();
+        now.running.iter().map(|attempt| attempt.need_peak_bytes).max().unwrap_or_default()
+    };
+    eventually("the agent sees what a job holds", most, |most| *most >= mib << 20).await;
+    fs::write(seen, "").unwrap();
 }
 
 /// The address of a server that answers with status and body to what it is asked.

@@ -7,7 +7,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use plimsoll_tests::{Site, assert_has, eventually};
+use plimsoll_tests::{Site, assert_has};
 
 use super::*;
 
@@ -38,8 +38,13 @@ fn ran(fleet: &Fleet, name: &str, workflow: &str, is_green: bool) -> Option<Stri
 #[tokio::test(flavor = "multi_thread")]
 async fn a_green_workflow_is_measured_and_summarized() {
     let Some(fleet) = Fleet::start() else { return };
-    let workflow = job("{ head -c 60M /dev/zero; sleep 1; } | tail >/dev/null");
-    let Some(printed) = ran(&fleet, "green", &workflow, true) else { return };
+    let seen = fleet.dir.path().join("seen");
+    let script = format!("echo waiting; {}", holding(60, &seen));
+    let Some(repository) = Repository::new(&fleet, "green", &job(&script)) else { return };
+    let act = started(&repository);
+    saw_at_least(&fleet, 60, &seen).await;
+    let (printed, status) = rest(act);
+    assert_eq!(status, Some(0), "{printed}");
     let delivered = "delivered as github:octo/green:1.1/build";
     assert_has(&printed, ["plimsoll: follows process", "::group::plimsoll", delivered]);
     let heading = "### Plimsoll: build ended with exit code 0";
