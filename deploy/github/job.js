@@ -92,7 +92,7 @@ async function start(dir, program, pid, { words = [], env = {}, cwd = '/' }) {
   const passed = Object.entries(process.env).filter(([name]) => PASSED.test(name) && !SECRET.test(name));
   const all = { ...Object.fromEntries(passed), ...env };
   const log = fs.openSync(path.join(dir, 'log'), 'ax', 0o600);
-  const fixed = ['attach', '--pid', String(pid), '--runner', '--exit-file', path.join(dir, 'exit'), '--report', 'text', '--patience', '5s'];
+  const fixed = ['attach', '--pid', String(pid), '--runner', '--exit-file', path.join(dir, 'exit'), '--report', 'text'];
   const child = spawn(program, [...fixed, ...words], { cwd, detached: true, env: all, stdio: ['ignore', log, log] });
   const failed = new Promise((done) => child.on('error', done));
   if (!child.pid) throw new Error(`the agent does not run here: ${(await failed).message}`);

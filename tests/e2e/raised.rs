@@ -6,10 +6,10 @@ use plimsoll_tests::{Answer, Site};
 
 const MIB: u64 = 1 << 20;
 
-/// Takes so many MiB in steps of 8, with time for a reading after each, and ends with 2 if it is killed.
+/// Takes so many MiB in steps of 8, with time for a reading after each and more after the last, and ends with 2 if it is killed.
 fn grow(mib: usize) -> String {
     let steps: String = iter::repeat_n(" keep 8 sleep 250", mib / 8).collect();
-    format!("{}{steps} || exit 2", env!("CARGO_BIN_EXE_load"))
+    format!("{}{steps} sleep 3000 || exit 2", env!("CARGO_BIN_EXE_load"))
 }
 
 /// The lines about the limit; `None` if no cgroup can be made here.

@@ -99,7 +99,7 @@ fn a_build_moved_to_another_cgroup_is_measured() {
     let name = format!("moved-{}.scope", std::process::id());
     let script = format!(
         "own={}$(sed -n 's/^{field}//p' /proc/self/cgroup); mkdir $own/../{name} && echo 0 >$own/../{name}/cgroup.procs || exit 3; \
-         cd $own/../{name} && pwd -P; {{ head -c 100M /dev/zero; echo; sleep 1; }} | tail >/dev/null",
+         cd $own/../{name} && pwd -P; {{ head -c 100M /dev/zero; echo; sleep 8; }} | tail >/dev/null",
         mount.display()
     );
     let report = site.dir.path().join("report.json");

@@ -81,13 +81,19 @@ impl Agent {
         &self.spool
     }
 
-    /// The command, for tests that want to watch it run. Its environment holds only `PATH` and what was added.
+    /// The command, for tests that want to watch it run. Its environment holds only `PATH` and what was added. What measures waits for a
+    /// slow server longer than a build does.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.env_clear().envs(std::env::vars_os().filter(|(name, _)| name == "PATH" || name == "HOME"));
         command.env("PLIMSOLL_SERVER", &self.server).env("PLIMSOLL_SPOOL_DIR", &self.spool);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-        command.args(arguments).stdin(Stdio::null());
+        let (words, rest) = arguments.split_at(arguments.len().min(1));
+        command.args(words).stdin(Stdio::null());
+        if matches!(words, ["run" | "attach"]) && !rest.contains(&"--patience") {
+            command.args(["--patience", "2m"]);
+        }
+        command.args(rest);
         command
     }
 
@@ -96,10 +102,9 @@ impl Agent {
         Answer::of(&mut self.command(arguments))
     }
 
-    /// Measures a shell script with `run` and these options, which hold no blanks. Waits for a slow server longer than a build does.
+    /// Measures a shell script with `run` and these options, which hold no blanks.
     pub fn run(&self, options: &str, script: &str) -> Answer {
-        let patience = if options.contains("--patience") { "" } else { "--patience 2m" };
-        let options: Vec<&str> = patience.split_whitespace().chain(options.split_whitespace()).collect();
+        let options: Vec<&str> = options.split_whitespace().collect();
         self.call(&[&["run"], &options[..], &["--", "sh", "-c", script]].concat())
     }
 

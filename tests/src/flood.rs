@@ -13,6 +13,8 @@ use plimsoll_base::named_enum;
 
 /// The server does not take anything for so long: it reads this connection no more, which is as good as closing it.
 const STUCK: Duration = Duration::from_secs(2);
+/// A server that closes a connection does so before this.
+const SILENCE: Duration = Duration::from_mins(1);
 /// Frames that are written at once.
 const AT_ONCE: u32 = 64;
 
@@ -130,7 +132,7 @@ impl Attack {
         let writing = std::thread::spawn(move || writer.write_all(&out));
         let mut sink = vec![0; 64 * 1024];
         // silence is no end: the server has borne all of it
-        connection.set_read_timeout(Some(STUCK))?;
+        connection.set_read_timeout(Some(SILENCE))?;
         let ended = loop {
             match connection.read(&mut sink) {
                 Ok(0) => break true,

@@ -17,7 +17,7 @@ use plimsoll_proto::v1::{WatchRequest, stats_client::StatsClient};
 use plimsoll_tests::{Agent, Programs, eventually, http};
 use serde_json::Value;
 
-use crate::gitlab_include::{Fleet, found, text};
+use crate::gitlab_include::{Fleet, found, patient, text};
 
 /// The folder of action and hooks.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/github");
@@ -32,7 +32,9 @@ fn attempts(fleet: &Fleet) -> Vec<Value> {
 
 /// A script whose last process holds this much memory until the file is there: an agent that reads processes may look once in seconds only.
 fn holding(mib: u64, seen: &Path) -> String {
-    let wait = format!("while ! test -e {}; do sleep 0.1; done", seen.display());
+    let (folder, seen) = (seen.parent().unwrap().display(), seen.display());
+    // not for ever if the test fails: then its folder goes
+    let wait = format!("while test -d {folder} && ! test -e {seen}; do sleep 0.1; done");
     format!("{{ head -c {mib}M /dev/zero; {wait}; }} | tail >/dev/null")
 }
 
@@ -63,7 +65,8 @@ fn node_of_home(fleet: &Fleet, home: &Path) -> Option<PathBuf> {
     let node = is_here(&["node"]).then(|| found("node").unwrap())?;
     let dir = fleet.dir.path().join("node");
     fs::create_dir_all(&dir).unwrap();
-    fs::create_dir_all(home).unwrap();
+    // less than the step after the job waits for the report
+    patient(&home.join(".config"), "8s");
     let home = home.display().to_string();
     // no shell between: it would drop variables such as INPUT_AGENT-URL
     let script = format!(

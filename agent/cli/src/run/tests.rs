@@ -208,7 +208,7 @@ fn memory_that_a_build_holds_is_its_need() {
         return;
     }
     // tail keeps everything, because there is no end of line; it holds it for several samples
-    let script = "{ head -c 209715200 /dev/zero; sleep 1; } | tail >/dev/null";
+    let script = "{ head -c 209715200 /dev/zero; sleep 4; } | tail >/dev/null";
     let (code, _stdout, stderr) = run_agent(&mut agent(script));
     assert_eq!(code, 0);
     assert!(!stderr.contains("cgroup"), "the witness is no part of the build: {stderr}");
