@@ -19,6 +19,9 @@ use crate::{
     reading::{MemorySize, Reading},
 };
 
+/// Why nothing can be paused where the build's processes are in a pid namespace that is not the agent's, in words for a log.
+pub(crate) const HIDDEN_PROCESSES: &str = "the processes of the build are not visible here";
+
 /// The error for a memory limit that is too low for the agent itself.
 fn too_small(bytes: u64) -> String {
     let (bytes, least) = (figures::bytes(bytes), figures::bytes(MIN_LIMIT_BYTES));
@@ -336,13 +339,17 @@ impl Meter {
         (proc, self.source.visible_pids(self.own_entry))
     }
 
-    /// The cgroup that measures the build alone, and whether the agent made it. `None` if there is none, and if the agent's `/proc` does not
-    /// show the processes in it.
-    pub(crate) fn group_seen(&self) -> Option<(&Path, bool)> {
+    /// The cgroup that measures the build alone, and whether the agent made it.
+    /// Errors: there is none, or the agent's `/proc` does not show the processes in it; in words for a log.
+    pub(crate) fn group_seen(&self) -> Result<(&Path, bool), &'static str> {
         let is_alone = self.shared.as_ref().is_none_or(|shared| shared.notice().is_none());
-        let MeterSource::Group(reader, _cpu) = &self.source else { return None };
-        let sees = self.own_entry == OwnEntry::Same && is_alone;
-        sees.then(|| (reader.folder(), self.own_group.is_some()))
+        match &self.source {
+            MeterSource::Group(reader, _cpu) if is_alone && self.own_entry == OwnEntry::Same => {
+                Ok((reader.folder(), self.own_group.is_some()))
+            }
+            MeterSource::Group(..) if is_alone => Err(HIDDEN_PROCESSES),
+            _not_alone => Err("no cgroup measures the build alone"),
+        }
     }
 
     /// Whether a reading costs more if more processes run on the machine.

@@ -201,9 +201,7 @@ impl Drop for Rescuer {
 
 impl PauseMeans {
     fn prepare(sampler: &Sampler, spool: &Path) -> Result<Self, String> {
-        let group = sampler.build_group();
-        let (dir, is_own) =
-            group.ok_or("no cgroup measures the build alone, or its processes are not visible here")?;
+        let (dir, is_own) = sampler.build_group()?;
         if let Some(name) = watcher_of_this_process() {
             return Err(format!("{name} started the agent, and would not wait for a paused build"));
         }

@@ -89,7 +89,7 @@ impl ProcessLooks {
     /// Looks at the processes if it is time to. `is_starved`: set if all counters were just read.
     pub(super) fn look(&mut self, meter: &Meter, near: Near, is_starved: Option<bool>) {
         let grown = self.need.replace(near.need).map_or(0, |before| near.need.saturating_sub(before));
-        let decides = meter.group_seen().is_some() && self.decides_pauses();
+        let decides = meter.group_seen().is_ok() && self.decides_pauses();
         if !decides && self.pause.paused().next().is_some() {
             let acts = self.pause.give_up("others began to use the build's cgroup");
             self.note_acts(near.now, acts);

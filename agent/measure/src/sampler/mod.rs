@@ -43,7 +43,7 @@ use self::{
 };
 use crate::{
     clock::thread_cpu_time,
-    meter::Meter,
+    meter::{HIDDEN_PROCESSES, Meter},
     offload::{OffloadWatch, ServicePrograms, connections},
     processes::{ProcessId, ProcessTable},
     proctree,
@@ -194,10 +194,12 @@ impl Sampler {
         if has_own_group || ids.contains(&top) { ids } else { Vec::new() }
     }
 
-    /// The cgroup of the build, and whether the agent made it; `None` if no cgroup measures the build alone, or its processes are not visible.
-    pub fn build_group(&self) -> Option<(&Path, bool)> {
-        let sees = || self.meter.processes().1.iter().any(|pid| *pid > 0);
-        self.meter.group_seen().filter(|(_dir, is_own)| *is_own || sees())
+    /// The cgroup of the build, and whether the agent made it.
+    /// Errors: no cgroup measures the build alone, or its processes are not visible; in words for a log.
+    pub fn build_group(&self) -> Result<(&Path, bool), &'static str> {
+        let seen = self.meter.group_seen()?;
+        let sees = seen.1 || self.meter.processes().1.iter().any(|pid| *pid > 0);
+        sees.then_some(seen).ok_or(HIDDEN_PROCESSES)
     }
 
     fn look_for_services(&mut self, now: Duration) {

@@ -55,3 +55,15 @@ async fn pauses_end_where_others_or_too_many_run() {
         assert_eq!(sampler.finish().rescue.unwrap().gave_up, reason);
     }
 }
+
+#[test]
+fn each_build_that_is_only_watched_has_its_reason() {
+    let fake = FakeKernel::v2("/build");
+    let sampler = |meter| Sampler::new(meter, None, Instant::now(), Duration::from_secs(1));
+    let alone = sampler(Meter::prepare(&fake.kernel(), "01", None));
+    assert_eq!(alone.build_group(), Ok((&*fake.kernel().path(GROUP), false)));
+    fake.write(&format!("{GROUP}/cgroup.procs"), "0\n0\n");
+    assert_eq!(alone.build_group(), Err("the processes of the build are not visible here"));
+    let tree = sampler(Meter::prepare(&fake.kernel(), "02", None));
+    assert_eq!(tree.build_group(), Err("no cgroup measures the build alone"), "others may be in its cgroup");
+}
