@@ -3,11 +3,14 @@
 
 use std::{
     fs,
+    io::Write as _,
+    os::fd::OwnedFd,
     path::PathBuf,
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use nix::{
+    pty::openpty,
     sys::signal::{self, Signal},
     unistd::Pid,
 };
@@ -56,11 +59,16 @@ impl Place {
     /// Starts a build of two compilers of which one will be paused, and stays so. Returns the agent and the compilers' ids, which are there
     /// once one is stopped; `None` where no memory limit can be set.
     async fn with_one_paused(&self) -> Option<(Child, [i32; 2])> {
+        self.one_paused_by(|agent| agent).await
+    }
+
+    /// The same, with the agent started by the command that `starter` makes of its own.
+    async fn one_paused_by(&self, starter: impl FnOnce(Command) -> Command) -> Option<(Child, [i32; 2])> {
         let pids = self.file("pids");
         let worker = |number| format!("{LOAD} keep 30 busy 60000 & echo $! > {}.{number}", pids.display());
         let script = format!("{}\n{}\nwait", worker(1), worker(2));
-        let mut agent =
-            self.start(&format!("run --limit-memory 100MiB {PAUSES}"), &["--", "sh", "-c", &script], "log");
+        let options = format!("run --limit-memory 100MiB {PAUSES}");
+        let mut agent = self.start(&options, &["--", "sh", "-c", &script], "log", starter);
         let pid = |number: i32| {
             fs::read_to_string(format!("{}.{number}", pids.display())).ok()?.trim().parse().ok()
         };
@@ -78,11 +86,24 @@ impl Place {
         both.map(|both| (agent, both))
     }
 
-    /// Starts the agent with these options, which hold no blanks, and more arguments; its log goes to a file.
-    fn start(&self, options: &str, more: &[&str], log: &str) -> Child {
+    /// Starts the agent with these options, which hold no blanks, and more arguments, by what `starter` makes of its command; its log goes to
+    /// a file.
+    fn start(
+        &self,
+        options: &str,
+        more: &[&str],
+        log: &str,
+        starter: impl FnOnce(Command) -> Command,
+    ) -> Child {
         let arguments: Vec<&str> = options.split(' ').chain(more.iter().copied()).collect();
         let log = fs::File::create(self.file(log)).unwrap();
-        self.agent.command(&arguments).stderr(Stdio::from(log)).spawn().unwrap()
+        starter(self.agent.command(&arguments)).stderr(Stdio::from(log)).spawn().unwrap()
+    }
+
+    /// Whether the agent's list of paused processes is there.
+    fn has_list(&self) -> bool {
+        let mut spool = fs::read_dir(self.agent.spool()).unwrap().map(|file| file.unwrap().file_name());
+        spool.any(|name| name.to_string_lossy().starts_with("paused-"))
     }
 
     fn log(&self, name: &str) -> String {
@@ -160,30 +181,59 @@ async fn a_paused_build_ends_when_asked() {
     let states = async || pids.map(|pid| stat(pid, 0));
     eventually("both have ended", states, |states| states.iter().all(|state| "XZ".contains(state))).await;
     agent.wait().unwrap();
-    let spool = fs::read_dir(place.agent.spool()).unwrap().map(|file| file.unwrap().file_name());
-    assert_eq!(spool.filter(|name| name.to_string_lossy().starts_with("paused-")).count(), 0);
+    assert!(!place.has_list());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pausing_goes_on_after_ctrl_z() {
     let place = Place::new();
-    let Some((mut agent, pids)) = place.with_one_paused().await else { return };
+    let ends = openpty(None, None).unwrap();
+    let mut keyboard = fs::File::from(ends.master);
+    let Some((mut shell, pids)) = place.one_paused_by(|agent| with_job_control(&agent, ends.slave)).await
+    else {
+        return;
+    };
+    let agent = stat(stat(pids[0], 1).parse().unwrap(), 1).parse().unwrap();
     // CPU time outside the kernel, clock ticks
     let worked = || pids.map(|pid| stat(pid, 11).parse::<u64>().unwrap());
     let before = worked();
-    send(agent.id().cast_signed(), Signal::SIGTSTP);
-    let have_both = |now: &[u64; 2]| now.iter().zip(before).all(|(now, before)| *now > before);
-    eventually("both go on", async || worked(), have_both).await;
-    send(agent.id().cast_signed(), Signal::SIGCONT);
-    eventually("one is paused again", async || is_one_paused(pids), |is_paused| *is_paused).await;
-    kill(&mut agent, pids);
+    let has_paused = || pids.map(|pid| stat(pid, 0) == "T");
+    let was_paused = has_paused();
+    // Ctrl-Z
+    keyboard.write_all(&[26]).unwrap();
+    let stopped = async || (stat(agent, 0), has_paused().map(|is_stopped| !is_stopped), worked());
+    eventually("the job stops, and what was paused goes on", stopped, |(agent, runs, now)| {
+        agent == "T" && *runs == was_paused && (0..2).all(|n| !runs[n] || now[n] > before[n])
+    })
+    .await;
+    assert!(!place.has_list(), "the agent keeps nothing paused");
+    // the shell calls `fg`
+    keyboard.write_all(b"\n").unwrap();
+    let again = async || (place.has_list(), stat(agent, 0), has_paused());
+    eventually("one is paused again", again, |(has_list, agent, paused)| {
+        *has_list && agent != "T" && paused[0] != paused[1]
+    })
+    .await;
+    send(agent, Signal::SIGKILL);
+    kill(&mut shell, pids);
+}
+
+/// A shell on this terminal that starts the agent as a job, and continues it by `fg` after a line of input.
+fn with_job_control(agent: &Command, terminal: OwnedFd) -> Command {
+    let script = r#"exec 3>&2 2>&1; set -m; "$0" "$@" 2>&3; read -r line; fg"#;
+    let mut shell = Command::new("setsid");
+    shell.args(["--ctty", "bash", "-c", script]).arg(agent.get_program()).args(agent.get_args());
+    shell.env_clear().envs(agent.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.stdin(terminal.try_clone().unwrap()).stdout(terminal);
+    shell
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_agent_on_a_build_only_watches() {
     let place = Place::new();
     let Some((mut agent, pids)) = place.with_one_paused().await else { return };
-    let mut second = place.start(&format!("attach {PAUSES} --pid"), &[&stat(pids[0], 1)], "second");
+    let mut second =
+        place.start(&format!("attach {PAUSES} --pid"), &[&stat(pids[0], 1)], "second", |agent| agent);
     let refusal = "rescue pauses nothing: another agent may pause this build";
     eventually("it says so", async || place.log("second"), |log| log.contains(refusal)).await;
     assert!(is_one_paused(pids), "it leaves what the first one has paused");
