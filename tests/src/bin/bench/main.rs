@@ -3,7 +3,7 @@
 //! about, so that noise hits both; loopback only; ends by itself.
 //!
 //! `cargo run --release --locked --bin bench -- [ingest] [disk] [predict] [agent] [allocation] [logs]
-//! [rescue] [cluster]`; all of them without a word.
+//! [rescue] [rescue-ends] [cluster]`; all of them without a word.
 
 #![expect(clippy::print_stdout, reason = "figures go to stdout")]
 #![expect(
@@ -21,6 +21,7 @@ mod front;
 mod ingest;
 mod logs;
 mod rescue;
+mod rescue_ends;
 
 use std::env;
 
@@ -60,6 +61,9 @@ async fn main() -> anyhow::Result<()> {
     }
     if asked("rescue") {
         rescue::beside_kills(&programs, dir.path())?;
+    }
+    if asked("rescue") || asked("rescue-ends") {
+        rescue_ends::in_pairs(&programs, dir.path())?;
     }
     if asked("allocation") {
         let specs = words.iter().find_map(|word| word.strip_prefix("specs="));

@@ -3,7 +3,7 @@
 
 use std::{
     env, fs,
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -32,8 +32,7 @@ struct Way<'a> {
 /// Prints the table.
 pub(crate) fn beside_kills(programs: &Programs, dir: &Path) -> anyhow::Result<()> {
     let agent = Agent::new(programs, "none", &dir.join("spool"));
-    let load = env::current_exe()?.with_file_name("load");
-    ensure!(load.try_exists()?, "build it first: cargo build --release --locked --bin load");
+    let load = load()?;
     let crowd = CROWD.replace("LOAD", load.to_str().context("a path without a name")?);
     println!(
         "\n{:<44} {:>7} {:>7} {:>7} {:>9}",
@@ -51,6 +50,13 @@ pub(crate) fn beside_kills(programs: &Programs, dir: &Path) -> anyhow::Result<()
         measure(&agent, dir, ROOMY_RUNS, &Way { name, options: &options, script: &crowd })?;
     }
     Ok(())
+}
+
+/// The program that stands for a compiler.
+pub(crate) fn load() -> anyhow::Result<PathBuf> {
+    let load = env::current_exe()?.with_file_name("load");
+    ensure!(load.try_exists()?, "build it first: cargo build --release --locked --bin load");
+    Ok(load)
 }
 
 fn compilers(agent: &Agent, dir: &Path) -> anyhow::Result<()> {
