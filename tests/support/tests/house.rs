@@ -189,6 +189,21 @@ fn the_readmes_code_map_names_all_crates() {
     }
 }
 
+/// Pauses, bounds and the guardian count time by the monotonic clock: a step of the wall clock changes nothing.
+#[test]
+fn rescue_reads_no_wall_clock() {
+    for dir in ["agent/measure/src/rescue", "agent/measure/src/sampler", "agent/cli/src/rescue"] {
+        let files = files_below(&repository().join(dir));
+        assert!(files.len() >= 5, "{dir}");
+        for file in files {
+            let text = fs::read_to_string(&file).unwrap();
+            let wall = ["SystemTime", "UNIX_EPOCH", "unix_ms", "clock_gettime", "modified()"];
+            let found = wall.into_iter().find(|name| text.contains(name));
+            assert_eq!(found, None, "{}", file.display());
+        }
+    }
+}
+
 /// What cargo compiles each crate of the workspace and below with, if it builds for these kinds of dependencies.
 fn features(edges: &str) -> BTreeSet<String> {
     let mut cargo = Command::new(env!("CARGO"));
