@@ -2,13 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use plimsoll_core::domain::{Attempt, FinalTotals};
+use plimsoll_core::domain::Attempt;
 use plimsoll_store::StoreMode;
 use tokio::time::Instant;
 
 use super::{
     request::{AttemptChange, EndRequest, Finish},
     session::Session,
+    shown_by,
     worker::Worker,
 };
 
@@ -82,19 +83,20 @@ impl Worker {
 
 /// The end of an attempt, as far as its samples show it: how it ended is unknown.
 pub(crate) fn end_of_abandoned(session: &Session) -> Finish {
+    let (totals, rescue) = shown_by(session.acts);
     Finish {
         attempt: session.attempt.id.clone(),
         last_sequence: session.acknowledged,
         lost: 0,
         wall: session.progress.last.map(|last| last.elapsed),
         exit: None,
-        totals: FinalTotals::default(),
+        totals,
         keeps_ticket: false,
         ended: false,
         offloaded_to: String::new(),
         phases: Vec::new(),
         largest_process: None,
-        rescue: None,
+        rescue,
     }
 }
 

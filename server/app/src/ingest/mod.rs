@@ -57,6 +57,7 @@ use plimsoll_core::{
     mask, predict,
     shared_history::SharedHistory,
 };
+use plimsoll_proto::v1::ActsNow;
 use plimsoll_store::{self as store, SealError, Store, StoreError};
 use request::{AnswerSender, Request};
 pub(crate) use request::{Append, AttemptChange, Finish, OpenedAttempt, RunningAttempt};
@@ -311,14 +312,20 @@ impl RunningAttempt {
     /// The summary as it would be if the attempt ended now and its end was not observed.
     pub(crate) fn so_far(&self, now_unix_ms: u64) -> Summary {
         let wall = self.progress.last.map(|last| last.elapsed).unwrap_or_default();
-        let acts = self.acts.unwrap_or_default();
-        let totals =
-            FinalTotals { memory_limit: acts.memory_limit_bytes.map(Bytes), ..FinalTotals::default() };
+        let (totals, rescue) = shown_by(self.acts);
         let mut summary = Summary::of(&self.attempt, &self.progress, &totals, wall, None);
-        let (pauses, raises, paused) = (acts.pauses, acts.raises, Millis(acts.paused_ms));
-        summary.rescue =
-            (pauses > 0 || raises > 0).then(|| Rescue { pauses, paused, raises, ..Rescue::default() });
+        summary.rescue = rescue;
         (summary.started_unix_ms, _) = start(self.attempt.started_unix_ms, wall, now_unix_ms);
         summary
     }
+}
+
+/// What the last sample of an attempt shows of its memory limit and of rescue, as far as its end would.
+fn shown_by(acts: Option<ActsNow>) -> (FinalTotals, Option<Rescue>) {
+    let ActsNow { memory_limit_bytes, pauses, paused_ms, raises, .. } = acts.unwrap_or_default();
+    let totals = FinalTotals { memory_limit: memory_limit_bytes.map(Bytes), ..FinalTotals::default() };
+    let paused = Millis(paused_ms);
+    // at least one process was paused then
+    let rescue = Rescue { pauses, paused, paused_process_time: paused, raises, ..Rescue::default() };
+    (totals, (pauses > 0 || raises > 0).then_some(rescue))
 }

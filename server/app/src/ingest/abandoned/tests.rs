@@ -1,6 +1,7 @@
 //! What silence ends, and what not.
 
-use plimsoll_core::domain::{Ticket, TicketClaim, TicketId};
+use plimsoll_core::domain::{Bytes, Millis, Outcome, Rescue, Ticket, TicketClaim, TicketId};
+use plimsoll_proto::v1::ActsNow;
 use plimsoll_store::{Batch, Store, put};
 
 use super::*;
@@ -101,4 +102,20 @@ async fn silent_unticketed_agents_occupy_no_pool_slot() {
         busy
     };
     assert_eq!((busy(9).await, busy(11).await, busy(1).await), (1, 0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_attempt_keeps_what_rescue_did() {
+    let store = Store::memory();
+    let (mut worker, _stream) = held(&store, &StreamHandle::new());
+    let acts = ActsNow { memory_limit_bytes: Some(3 << 30), paused: 2, pauses: 5, paused_ms: 900, raises: 1 };
+    let id = fixture::attempt("a").id;
+    worker.sessions.get_mut(&id).unwrap().acts = Some(acts);
+    assert_eq!(swept_after(&mut worker, fixture::ABANDON_AFTER * 2).await, 0);
+    let summary = plimsoll_store::read_summary(&store, &id).await.unwrap().unwrap();
+    let time = Millis(900);
+    let rescue =
+        Rescue { pauses: 5, paused: time, paused_process_time: time, raises: 1, ..Rescue::default() };
+    assert_eq!((summary.outcome, summary.rescue), (Outcome::Lost, Some(rescue)));
+    assert_eq!(summary.resources.memory_limit, Some(Bytes(3 << 30)));
 }
