@@ -34,6 +34,8 @@ const PROGRESS_PERIOD: Duration = Duration::from_secs(2);
 /// Silence of the agent after which its guardian continues everything.
 const STUCK: Duration = Duration::from_secs(5);
 const WORKS_PERCENT: u128 = 5;
+/// Shortest time between two readings from which growth is expected to go on: in a shorter one, a single allocation looks like a fast growth.
+const SHORTEST_MS: u128 = 50;
 /// How often the running ones may be found idle before nothing is paused any more.
 const MAX_IDLE: u32 = 3;
 
@@ -44,7 +46,7 @@ pub struct Moment {
     pub now: Duration,
     /// Need of the build, bytes.
     pub need: u64,
-    /// By how much the need grew between the last two readings, bytes.
+    /// By how much the need may grow until the next reading, as [`growth_ahead`] expects it, bytes.
     pub grown: u64,
     /// Smallest memory limit at which the kernel kills, bytes.
     pub limit: Option<u64>,
@@ -273,6 +275,14 @@ impl PauseRule {
         self.paused.clear();
         PauseActs { stop: Vec::new(), go }
     }
+}
+
+/// The growth of the need until the next reading, bytes. It was `grown` in the time `passed` between the last two readings; the next one may
+/// be as late as one of the last few was: `late`. What was not read counts up to half the need: where memory is 2.5 times the need, a late
+/// reading pauses nothing.
+pub fn growth_ahead(grown: u64, passed: Duration, late: Duration, need: u64) -> u64 {
+    let ahead = u128::from(grown) * late.as_millis() / passed.as_millis().max(SHORTEST_MS);
+    grown.max(u64::try_from(ahead).unwrap_or(u64::MAX).min(need / 2))
 }
 
 /// Whether the need with what may be added in a moment reaches [`STOP_PERCENT`] of the limit.

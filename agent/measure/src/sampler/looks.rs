@@ -19,7 +19,7 @@ use crate::{
         RescueSettings, Unit,
         hang::{HANGS_AFTER, Hang},
         pausable_units,
-        pause::{Moment, PauseActs, PauseRule},
+        pause::{Moment, PauseActs, PauseRule, growth_ahead},
     },
 };
 
@@ -56,8 +56,10 @@ pub(super) struct Near {
 #[derive(Debug, Default)]
 pub(super) struct ProcessLooks {
     settings: RescueSettings,
-    /// The last need that was read, bytes.
-    need: Option<u64>,
+    /// When the last need was read, and that need, bytes.
+    read: Option<(Duration, u64)>,
+    /// Longest time between two of the last few readings.
+    late: Duration,
     last: Option<Duration>,
     /// Whether something may have to be paused or continued soon.
     is_near: bool,
@@ -88,7 +90,7 @@ impl ProcessLooks {
 
     /// Looks at the processes if it is time to. `is_starved`: set if all counters were just read.
     pub(super) fn look(&mut self, meter: &Meter, near: Near, is_starved: Option<bool>) {
-        let grown = self.need.replace(near.need).map_or(0, |before| near.need.saturating_sub(before));
+        let grown = self.growth_ahead(near);
         let decides = meter.group_seen().is_ok() && self.decides_pauses();
         if !decides && self.pause.paused().next().is_some() {
             let acts = self.pause.give_up("others began to use the build's cgroup");
@@ -117,6 +119,15 @@ impl ProcessLooks {
         }
         self.cost = thread_cpu_time().saturating_sub(before);
         self.last = Some(near.now);
+    }
+
+    /// Adds a reading. Returns the growth that is expected until the next one.
+    fn growth_ahead(&mut self, near: Near) -> u64 {
+        let (read, need) = self.read.replace((near.now, near.need)).unwrap_or((near.now, near.need));
+        let passed = near.now.saturating_sub(read);
+        // a late reading counts less with each that follows
+        self.late = passed.max(self.late * 3 / 4);
+        growth_ahead(near.need.saturating_sub(need), passed, self.late, near.need)
     }
 
     fn is_due(&self, now: Duration, is_urgent: bool) -> bool {

@@ -116,6 +116,22 @@ fn let_go_processes_run_for_a_moment() {
 }
 
 #[test]
+fn late_readings_pause_earlier() {
+    let ms = Duration::from_millis;
+    let stops = |limit, passed, late| {
+        let need = 600;
+        let grown = growth_ahead(80 * MIB, ms(passed), ms(late), need * MIB);
+        let units: Vec<Unit> = (1..9).map(|number| unit(number, 60)).collect();
+        let now = Moment { grown, ..moment(0, need, limit) };
+        decided(&mut PauseRule::new(MOST), &now, &units).0.len()
+    };
+    assert_eq!((stops(1000, 100, 100), stops(1000, 100, 300)), (0, 7));
+    assert_eq!(stops(1000, 300, 300), 0, "it grew more slowly");
+    assert_eq!((stops(1500, 100, 5_000), stops(1500, 1, 5_000)), (0, 0), "memory is 2.5 times the need");
+    assert_eq!(growth_ahead(400, ms(100), ms(100), 500), 400, "what was read counts as it is");
+}
+
+#[test]
 fn one_compiler_alone_is_never_paused() {
     let mut rule = PauseRule::new(MOST);
     assert_eq!(decided(&mut rule, &moment(0, 799, 800), &[unit(1, 790)]), (vec![], vec![]));
