@@ -70,28 +70,29 @@ impl AttemptId {
     }
 }
 
-/// One execution of a key, as its agent announced it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Attempt {
-    /// ID of the attempt.
-    pub id: AttemptId,
-    /// The agent run that delivers the attempt.
-    pub session: SessionId,
-    /// What is built.
-    pub key: Key,
-    /// Number of the attempt: 1 for the first execution, 2 for the first retry.
-    pub number: u32,
-    /// The attempt that this one retries.
-    pub retries: Option<AttemptId>,
-    /// Where the attempt's measurements come from.
-    pub source: MeasurementSource,
-    /// Requests and limits of the attempt.
-    pub resources: Resources,
-    /// Start by the agent's clock, in milliseconds since 1970.
-    pub started_unix_ms: u64,
-    /// What the server recorded when the attempt opened.
-    #[serde(default, skip_serializing_if = "OpeningRecord::is_empty")]
-    pub opening: OpeningRecord,
+stored_record! {
+    /// One execution of a key, as its agent announced it.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    pub struct Attempt {
+        /// ID of the attempt.
+        pub id: AttemptId,
+        /// The agent run that delivers the attempt.
+        pub session: SessionId,
+        /// What is built.
+        pub key: Key,
+        /// Number of the attempt: 1 for the first execution, 2 for the first retry.
+        pub number: u32,
+        /// The attempt that this one retries.
+        pub retries: Option<AttemptId>,
+        /// Where the attempt's measurements come from.
+        pub source: MeasurementSource,
+        /// Requests and limits of the attempt.
+        pub resources: Resources,
+        /// Start by the agent's clock, in milliseconds since 1970.
+        pub started_unix_ms: u64,
+        /// What the server recorded when the attempt opened.
+        pub opening: OpeningRecord = default,
+    }
 }
 
 impl Attempt {
@@ -154,30 +155,24 @@ stored_record! {
     }
 }
 
-impl OpeningRecord {
-    /// Whether nothing was recorded. An empty record is left out of the stored attempt.
-    pub(super) fn is_empty(&self) -> bool {
-        *self == Self::default()
+stored_record! {
+    /// The predicted numbers with which an ended attempt is compared.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+    pub struct PredictionSnapshot {
+        /// Memory to request.
+        pub memory_request: Bytes,
+        /// Memory limit.
+        pub memory_limit: Bytes,
+        /// CPU to request.
+        pub cpu_request: Cores,
+        /// Wall time that 95 % of the attempts stay below.
+        pub wall_p95: Millis,
+        /// Wall time that half of the attempts stay below; 0 if it was not recorded.
+        #[serde(default)]
+        pub wall_p50: Millis,
+        /// Whether the predicted memory was the configured default: no attempt was known to predict from.
+        pub is_default: bool = default,
     }
-}
-
-/// The predicted numbers with which an ended attempt is compared.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct PredictionSnapshot {
-    /// Memory to request.
-    pub memory_request: Bytes,
-    /// Memory limit.
-    pub memory_limit: Bytes,
-    /// CPU to request.
-    pub cpu_request: Cores,
-    /// Wall time that 95 % of the attempts stay below.
-    pub wall_p95: Millis,
-    /// Wall time that half of the attempts stay below; 0 if it was not recorded.
-    #[serde(default)]
-    pub wall_p50: Millis,
-    /// Whether the predicted memory was the configured default: no attempt was known to predict from.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_default: bool,
 }
 
 stored_record! {

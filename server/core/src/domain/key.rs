@@ -206,9 +206,7 @@ mod tests {
         let mut key = Key::default();
         KEY_TEXTS.into_iter().zip(key.texts_mut()).for_each(|((name, _), text)| name.clone_into(text));
         let fields = serde_json::to_value(&key).unwrap();
-        assert_eq!(
-            key.named_texts().map(|(name, _)| fields[name].as_str()),
-            KEY_TEXTS.map(|(name, _)| Some(name))
-        );
+        let named = key.named_texts().map(|(name, _)| fields[name].as_str());
+        assert_eq!(named, KEY_TEXTS.map(|(name, _)| Some(name)));
     }
 }

@@ -37,10 +37,8 @@ mod tests {
 
     #[test]
     fn unmeasured_usage_is_neither_used_nor_wasted() {
-        assert_eq!(
-            [RequestUsage::of(None, Some(1.0), true), RequestUsage::of(Some(1.0), None, false)],
-            [None, None]
-        );
+        assert_eq!(RequestUsage::of(None, Some(1.0), true), None);
+        assert_eq!(RequestUsage::of(Some(1.0), None, false), None);
         assert_eq!(RequestUsage::of(Some(0.0), Some(1.0), true), None, "an ask of 0 is none");
     }
 }

@@ -165,11 +165,7 @@ mod tests {
             assert_eq!(kept.and_then(|kept| kept.check_follows(&first).err()), None);
         }
         let unknown = Sample { oom_kill: None, ..next };
-        assert_eq!(
-            unknown.check_follows(&first),
-            Ok(()),
-            "a counter that is absent is not one that went back"
-        );
+        assert_eq!(unknown.check_follows(&first), Ok(()), "a counter that is absent did not go back");
     }
 
     #[test]

@@ -16,116 +16,96 @@ pub use final_totals::FinalTotals;
 use super::{
     Attempt, AttemptId, Bytes, Cause, Cores, CpuMicros, EvidenceSource, Exit, Key, LargestProcess,
     MeasurementSource, Micros, Millis, OomOrigin, OpeningRecord, Outcome, Phase, PredictionSnapshot, Rescue,
-    Resources, SampleAccumulator, SessionId,
+    Resources, SampleAccumulator, SessionId, stored_record::stored_record,
 };
 
-/// The permanent record of an ended attempt.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Summary {
-    /// ID of the attempt.
-    pub attempt: AttemptId,
-    /// What was built.
-    pub key: Key,
-    /// Number of this execution of the job; 1 for the first.
-    pub number: u32,
-    /// The attempt that this one retried.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retries: Option<AttemptId>,
-    /// Where the measurements come from.
-    pub source: MeasurementSource,
-    /// Requests and limits of the attempt; limits as they were at its end.
-    pub resources: Resources,
-    /// The memory limit that the attempt began with, 0 for none; `None` if it had the same at the end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory_limit_at_start: Option<Bytes>,
-    /// Start, milliseconds since 1970: by the agent's clock, or as the server estimated it if that clock is wrong.
-    pub started_unix_ms: u64,
-    /// The agent run that delivered the attempt; `None` in records without it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub origin: Option<DeliveryOrigin>,
-    /// What the server recorded when the attempt opened.
-    #[serde(default, skip_serializing_if = "OpeningRecord::is_empty")]
-    pub opening: OpeningRecord,
-    /// Time from start to end.
-    pub wall: Millis,
-    /// CPU time used.
-    pub cpu: CpuMicros,
-    /// Highest CPU use over half a second or more, and never below the mean.
-    pub cpu_peak: Cores,
-    /// Number of samples kept.
-    pub samples: u64,
-    /// Number of samples that the agent had to drop.
-    #[serde(default)]
-    pub samples_lost: u64,
-    /// Highest memory need.
-    pub need_peak: Bytes,
-    /// Mean of the memory need over time.
-    pub need_mean: Bytes,
-    /// High-water mark of memory, page cache included.
-    pub memory_peak: Bytes,
-    /// Number of processes killed for memory; `None` if the source does not count them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub oom_kill: Option<u64>,
-    /// Number of memory charges that failed without reclaim.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reclaim_failures: Option<u64>,
-    /// How the attempt ended.
-    pub outcome: Outcome,
-    /// Exit code or signal, if it was seen.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exit: Option<Exit>,
-    /// Why the attempt failed; `None` if it did not fail.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cause: Option<Cause>,
-    /// Source of the evidence that decided the cause; `None` if nothing decided.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cause_source: Option<EvidenceSource>,
-    /// The failure reason as the CI system spells it; empty if it gave none.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub ci_reason: String,
-    /// Whether the need is a lower bound: the attempt was killed or starved at a limit.
-    #[serde(default)]
-    pub censored: bool,
-    /// Which limit caused the kill; `None` if nothing was killed, or the counters do not show it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub oom_origin: Option<OomOrigin>,
-    /// Number of cgroups that the kernel killed as a whole.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub oom_group_kill: Option<u64>,
-    /// Time in which every task was stalled on memory.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory_stall: Option<Micros>,
-    /// Page counters.
-    #[serde(flatten)]
-    pub pages: PageCounters,
-    /// Time in which a CPU limit throttled the build.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub throttled: Option<Micros>,
-    /// Time in which the attempt was starved; `None` if the agent did not report it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub starved: Option<Millis>,
-    /// The part of `starved` that lies just before the end, with hardly an interruption.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub starved_at_end: Option<Millis>,
-    /// Whether the build found its work done already and built nothing: predictions do not learn from it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub unneeded: bool,
-    /// The service that did the work outside what was measured, for example `docker`; empty if there was none. Predictions do not learn
-    /// from such an attempt, unless memory stopped it.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub offloaded_to: String,
-    /// The phases named in the build's output, in order, without overlap.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub phases: Vec<Phase>,
-    /// The process that used most memory; `None` if no process could be seen.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub largest_process: Option<LargestProcess>,
-    /// Most compilers and linkers that ran at once; `None` if no process could be seen.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub compilers_peak: Option<u32>,
-    /// What rescue did, or would have done; `None` if it was off, or had nothing to do.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rescue: Option<Rescue>,
+stored_record! {
+    /// The permanent record of an ended attempt.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    pub struct Summary {
+        /// ID of the attempt.
+        pub attempt: AttemptId,
+        /// What was built.
+        pub key: Key,
+        /// Number of this execution of the job; 1 for the first.
+        pub number: u32,
+        /// The attempt that this one retried.
+        pub retries: Option<AttemptId> = default,
+        /// Where the measurements come from.
+        pub source: MeasurementSource,
+        /// Requests and limits of the attempt; limits as they were at its end.
+        pub resources: Resources,
+        /// The memory limit that the attempt began with, 0 for none; `None` if it had the same at the end.
+        pub memory_limit_at_start: Option<Bytes> = default,
+        /// Start, milliseconds since 1970: by the agent's clock, or as the server estimated it if that clock is wrong.
+        pub started_unix_ms: u64,
+        /// The agent run that delivered the attempt; `None` in records without it.
+        pub origin: Option<DeliveryOrigin> = default,
+        /// What the server recorded when the attempt opened.
+        pub opening: OpeningRecord = default,
+        /// Time from start to end.
+        pub wall: Millis,
+        /// CPU time used.
+        pub cpu: CpuMicros,
+        /// Highest CPU use over half a second or more, and never below the mean.
+        pub cpu_peak: Cores,
+        /// Number of samples kept.
+        pub samples: u64,
+        /// Number of samples that the agent had to drop.
+        #[serde(default)]
+        pub samples_lost: u64,
+        /// Highest memory need.
+        pub need_peak: Bytes,
+        /// Mean of the memory need over time.
+        pub need_mean: Bytes,
+        /// High-water mark of memory, page cache included.
+        pub memory_peak: Bytes,
+        /// Number of processes killed for memory; `None` if the source does not count them.
+        pub oom_kill: Option<u64> = default,
+        /// Number of memory charges that failed without reclaim.
+        pub reclaim_failures: Option<u64> = default,
+        /// How the attempt ended.
+        pub outcome: Outcome,
+        /// Exit code or signal, if it was seen.
+        pub exit: Option<Exit> = default,
+        /// Why the attempt failed; `None` if it did not fail.
+        pub cause: Option<Cause> = default,
+        /// Source of the evidence that decided the cause; `None` if nothing decided.
+        pub cause_source: Option<EvidenceSource> = default,
+        /// The failure reason as the CI system spells it; empty if it gave none.
+        pub ci_reason: String = default,
+        /// Whether the need is a lower bound: the attempt was killed or starved at a limit.
+        #[serde(default)]
+        pub censored: bool,
+        /// Which limit caused the kill; `None` if nothing was killed, or the counters do not show it.
+        pub oom_origin: Option<OomOrigin> = default,
+        /// Number of cgroups that the kernel killed as a whole.
+        pub oom_group_kill: Option<u64> = default,
+        /// Time in which every task was stalled on memory.
+        pub memory_stall: Option<Micros> = default,
+        /// Page counters.
+        #[serde(flatten)]
+        pub pages: PageCounters,
+        /// Time in which a CPU limit throttled the build.
+        pub throttled: Option<Micros> = default,
+        /// Time in which the attempt was starved; `None` if the agent did not report it.
+        pub starved: Option<Millis> = default,
+        /// The part of `starved` that lies just before the end, with hardly an interruption.
+        pub starved_at_end: Option<Millis> = default,
+        /// Whether the build found its work done already and built nothing: predictions do not learn from it.
+        pub unneeded: bool = default,
+        /// The service that did the work outside what was measured, for example `docker`; empty if there was none. Predictions do not learn
+        /// from such an attempt, unless memory stopped it.
+        pub offloaded_to: String = default,
+        /// The phases named in the build's output, in order, without overlap.
+        pub phases: Vec<Phase> = default,
+        /// The process that used most memory; `None` if no process could be seen.
+        pub largest_process: Option<LargestProcess> = default,
+        /// Most compilers and linkers that ran at once; `None` if no process could be seen.
+        pub compilers_peak: Option<u32> = default,
+        /// What rescue did, or would have done; `None` if it was off, or had nothing to do.
+        pub rescue: Option<Rescue> = default,
+    }
 }
 
 /// Identifies the agent run that delivered an attempt: equal if the same run delivers the attempt again, different for another run with the
@@ -224,8 +204,6 @@ impl Summary {
             resources.memory_limit = measured::measured(at_end);
         }
         Self {
-            attempt: attempt.id.clone(),
-            key: attempt.key.clone(),
             number: attempt.number,
             retries: attempt.retries.clone(),
             source: attempt.source,
@@ -238,7 +216,6 @@ impl Summary {
             cpu,
             cpu_peak: measured::cpu_peak(progress.cpu_peak, cpu, wall),
             samples: progress.samples,
-            samples_lost: 0,
             need_peak,
             need_mean: progress.need_mean(),
             memory_peak: memory_peak.unwrap_or_default(),
@@ -250,10 +227,6 @@ impl Summary {
                 None => Outcome::Lost,
             },
             exit,
-            cause: None,
-            cause_source: None,
-            ci_reason: String::new(),
-            censored: false,
             oom_origin: totals.oom_origin.filter(|_| oom_kill.is_some_and(|kills| kills > 0)),
             oom_group_kill: totals.oom_group_kill,
             memory_stall: last.memory_stall.max(totals.memory_stall),
@@ -261,12 +234,8 @@ impl Summary {
             throttled: last.throttled.max(totals.throttled),
             starved,
             starved_at_end: starved.map(|counter| progress.starvation.at_end(counter, wall)),
-            unneeded: false,
-            offloaded_to: String::new(),
-            phases: Vec::new(),
-            largest_process: None,
             compilers_peak: totals.compilers_peak,
-            rescue: None,
+            ..Self::recorded(attempt.id.clone(), attempt.key.clone())
         }
     }
 

@@ -57,11 +57,9 @@ pub fn allocation_answer(prediction: &Prediction, stack: &str, settings: &Settin
     let is_raised = !prediction.memory_request.basis.is_default()
         && !prediction.memory_limit.basis.bound.is_incomplete()
         && settings.extras.contains(&ExtraVariable::MemoryLimit);
-    let (sends_memory_limit, sends_cpu_limit, sends_jobs) = (
-        is_raised || sent(ExtraVariable::MemoryLimit, &prediction.memory_limit),
-        sent(ExtraVariable::CpuLimit, &prediction.cpu_limit),
-        sent(ExtraVariable::BuildJobs, &prediction.build_jobs),
-    );
+    let sends_memory_limit = is_raised || sent(ExtraVariable::MemoryLimit, &prediction.memory_limit);
+    let sends_cpu_limit = sent(ExtraVariable::CpuLimit, &prediction.cpu_limit);
+    let sends_jobs = sent(ExtraVariable::BuildJobs, &prediction.build_jobs);
     let memory = |max: Option<Bytes>| max.map_or(u64::MAX, |max| max.0);
     let cpu = |max: Option<Cores>| max.map_or(u64::MAX, |max| quantity::rounded_millicores(max.0));
     let memory_limit = prediction.memory_limit.value.min(memory(settings.max_memory_limit));

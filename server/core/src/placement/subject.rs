@@ -278,10 +278,8 @@ mod tests {
             package: "kernel".into(),
             ..Key::default()
         };
-        assert_eq!(
-            RuleSubject::of(&key("kernel", "@asahi")).copr_path,
-            "@asahi/kernel/fedora-40-x86_64/kernel"
-        );
+        let kernel = key("kernel", "@asahi");
+        assert_eq!(RuleSubject::of(&kernel).copr_path, "@asahi/kernel/fedora-40-x86_64/kernel");
         assert_eq!(RuleSubject::of(&key("spack/packages", "bot")).owner_project, "spack/packages");
     }
 }

@@ -78,9 +78,8 @@ fn needs_above_the_predicted_limit_would_fail() {
     for (limit, fails) in [(99, true), (100, false), (200, false)] {
         let would = ShadowComparison::of(&predicted(limit)).unwrap();
         assert_eq!((would.failed, would.would_fail), (false, fails), "{limit}");
-        assert!(
-            (would.asked / would.predicted - 400.0 / f64::from(u32::try_from(limit).unwrap())).abs() < 1e-9
-        );
+        let expected = 400.0 / f64::from(u32::try_from(limit).unwrap());
+        assert!((would.asked / would.predicted - expected).abs() < 1e-9);
     }
 }
 

@@ -179,18 +179,13 @@ fn evicted_attempts_leave_the_sums_with_a_note() {
     let report = ask(&history, Filter::default(), GroupBy::Unspecified, 0);
     assert!((300..400).contains(&report.totals.attempts), "{}", report.totals.attempts);
     assert_eq!(report.covers.attempts, report.totals.attempts);
-    assert!(
-        report.covers.is_cut && report.notes[0].contains("at or after 2023-11-14T22:"),
-        "{:?}",
-        report.notes
-    );
+    assert!(report.covers.is_cut, "{:?}", report.notes);
+    assert!(report.notes[0].contains("at or after 2023-11-14T22:"), "{:?}", report.notes);
     let recent = Filter { from_unix_ms: Some(START + 2900 * 1000), ..Filter::default() };
     assert_eq!(ask(&history, recent, GroupBy::Unspecified, 0).notes, Vec::<String>::new());
     history.remove_from_stats(&id(2999));
-    assert_eq!(
-        ask(&history, Filter::default(), GroupBy::Unspecified, 0).totals.attempts,
-        report.totals.attempts - 1
-    );
+    let now = ask(&history, Filter::default(), GroupBy::Unspecified, 0);
+    assert_eq!(now.totals.attempts, report.totals.attempts - 1);
 }
 
 #[test]
@@ -278,10 +273,9 @@ fn steps_have_no_gaps_and_are_bounded() {
     };
     let steps = ask(HOUR).unwrap().steps;
     assert_eq!(steps.iter().map(|step| step.totals.attempts).collect::<Vec<_>>(), [3, 0, 0, 1]);
-    assert_eq!(
-        (ask(1).unwrap_err().field.as_str(), ask(10_800).is_err(), ask(10_812).is_ok()),
-        ("step_ms", true, true)
-    );
+    assert_eq!(ask(1).unwrap_err().field.as_str(), "step_ms");
+    assert!(ask(10_800).is_err());
+    assert!(ask(10_812).is_ok());
 }
 
 #[test]

@@ -47,16 +47,13 @@ fn none_means_unknown_and_versions_may_be_references() {
         ),
     ] {
         let key = parse(spec).unwrap();
-        assert_eq!(
-            (key.package.as_str(), key.version.as_str(), key.variants.as_str()),
-            ("zlib", version, "")
-        );
+        assert_eq!(key.package.as_str(), "zlib");
+        assert_eq!(key.version.as_str(), version);
+        assert_eq!(key.variants.as_str(), "");
     }
     let key = parse("a@git.0c=1.0 b=c=d patches:=26090f4,b231fcc arch=a-b-c%gcc@1").unwrap();
-    assert_eq!(
-        (key.version.as_str(), key.variants.as_str()),
-        ("git.0c=1.0", "b=c=d patches=26090f4,b231fcc")
-    );
+    assert_eq!(key.version.as_str(), "git.0c=1.0");
+    assert_eq!(key.variants.as_str(), "b=c=d patches=26090f4,b231fcc");
 }
 
 /// What is no spec of one build, and what the refusal says of it.

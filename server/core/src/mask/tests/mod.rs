@@ -190,10 +190,8 @@ fn several_private_keys_are_each_masked_separately() {
     assert_eq!(text(&format!("{key}\none\n{key}\ntwo\n{key}\n")), "[MASKED]\none\n[MASKED]\ntwo\n[MASKED]\n");
     // of the second one only the end is there
     let rest = format!("{}\n{end}", "hG6eD3bA".repeat(6));
-    assert_eq!(
-        text(&format!("{key}\none\n{rest}\ntwo\n{key}\n")),
-        "[MASKED]\none\n[MASKED]\ntwo\n[MASKED]\n"
-    );
+    let log = format!("{key}\none\n{rest}\ntwo\n{key}\n");
+    assert_eq!(text(&log), "[MASKED]\none\n[MASKED]\ntwo\n[MASKED]\n");
     // marks alone, before an end that is too far
     let words = "one two\n".repeat(4000);
     let masked = text(&format!("{}{words}{key}\nlast", format!("{begin} a: b\n").repeat(3))).into_owned();

@@ -51,10 +51,8 @@ impl PlacementReader<'_> {
         let memory = size("memory", table.memory);
         let disk = size("disk", table.disk);
         let most = table.overwrite_max.unwrap_or_default();
-        let (max_request, max_limit) = (
-            size("overwrite_max.memory_request", most.memory_request),
-            size("overwrite_max.memory_limit", most.memory_limit),
-        );
+        let max_request = size("overwrite_max.memory_request", most.memory_request);
+        let max_limit = size("overwrite_max.memory_limit", most.memory_limit);
         let cores = self.read_cores(&at, "cores", table.cores);
         let cpu_request = self.read_cores(&at, "overwrite_max.cpu_request", most.cpu_request);
         let cpu_limit = self.read_cores(&at, "overwrite_max.cpu_limit", most.cpu_limit);

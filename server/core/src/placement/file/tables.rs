@@ -8,35 +8,29 @@ use toml::Spanned;
 
 use crate::placement::node::Toleration;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(super) struct PlacementFile {
     /// Currency of all prices, for people.
-    #[serde(default)]
     pub(super) currency: String,
     /// Pools of builders.
     /// Value: 0 to 64 tables.
-    #[serde(default)]
     pub(super) pool: Vec<PoolTable>,
     /// Nodes of the cluster, for `plimsoll-server pools capacity`. The scheduler of the cluster reads its own labels.
     /// Value: 0 to 1000 tables.
-    #[serde(default)]
     pub(super) node: Vec<NodeTable>,
     /// What the kinds of builds get: `scratch`, `explicit`, `auto`, `isolated` and `orchestrator`.
-    #[serde(default)]
     pub(super) kind: BTreeMap<String, Spanned<KindTable>>,
     /// Rules that choose a pool. The first one that takes a build decides.
     /// Value: 0 to 500 tables; 1,000 expressions in one file.
-    #[serde(default)]
     pub(super) rule: Vec<Spanned<RuleTable>>,
     /// How slots are shared.
-    #[serde(default)]
     pub(super) tickets: TicketsTable,
 }
 
 /// The table `tickets`: how slots are shared among tickets.
 #[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub(super) struct TicketsTable {
     /// Tickets that may run at once.
     /// Value: whole number, at least 1.
@@ -48,15 +42,12 @@ pub(super) struct TicketsTable {
     pub(super) each_owner: Option<Spanned<u32>>,
     /// Tickets of this owner.
     /// Value: names of 1 to 256 bytes, each with a whole number of at least 1.
-    #[serde(default)]
     pub(super) owner: BTreeMap<String, Spanned<u32>>,
     /// Tickets that need this tag: a licence, a board.
     /// Value: up to 16 names of 1 to 63 of A-Z a-z 0-9 . _ -, each with a whole number of at least 1.
-    #[serde(default)]
     pub(super) tag: BTreeMap<String, Spanned<u32>>,
     /// Tickets for these processors, such as `x86_64` or `aarch64`.
     /// Value: names of architectures, each with a whole number of at least 1.
-    #[serde(default)]
     pub(super) arch: BTreeMap<String, Spanned<u32>>,
     /// Tickets that are kept, granted or waiting. One more is refused.
     /// Value: whole number, 1 to 1000000.
@@ -237,25 +228,21 @@ pub(super) struct NodeTable {
     pub(super) at_once: Option<u32>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(super) struct KindTable {
     /// Labels of the nodes for this kind, beside those of the pool.
     /// Value: labels of Kubernetes.
-    #[serde(default)]
     pub(super) node_selector: BTreeMap<String, String>,
     /// Taints that pods of this kind tolerate, beside those of the pool.
-    #[serde(default)]
     pub(super) tolerations: Vec<Toleration>,
     /// Priority class of its pods.
     /// Value: name of Kubernetes.
     /// Default: that of the pool.
-    #[serde(default)]
     pub(super) priority_class: String,
     /// Priority class of a security fix.
     /// Value: name of Kubernetes.
     /// Default: `priority_class`.
-    #[serde(default)]
     pub(super) raised_priority_class: String,
     /// Tickets of this kind that may run at once.
     /// Value: whole number, at least 1.
@@ -263,13 +250,12 @@ pub(super) struct KindTable {
     pub(super) at_once: Option<u32>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(super) struct RuleTable {
     /// Name of the rule in answers and messages.
     /// Value: text.
     /// Default: its number.
-    #[serde(default)]
     pub(super) name: String,
     /// Project of the build.
     /// Value: expression.
@@ -314,7 +300,6 @@ pub(super) struct RuleTable {
     /// Labels of the build.
     /// Value: table of expressions.
     /// Default: every build.
-    #[serde(default)]
     pub(super) labels: BTreeMap<String, Spanned<String>>,
     /// Only builds that need more memory than this.
     /// Value: size, at least 1 MiB, at most 1 PiB.
@@ -342,7 +327,6 @@ pub(super) struct RuleTable {
     /// Default: none.
     pub(super) pool: Option<String>,
     /// The cheapest pool with all of these tags takes these builds.
-    #[serde(default)]
     pub(super) tags: Vec<String>,
     /// Pool to take when the wanted one is busy.
     /// Value: name of another pool.

@@ -46,33 +46,25 @@ impl PlacementReader<'_> {
         for (kind, policy) in &placement.kinds {
             name(LimitKey::Kind(kind.as_str().to_owned()), policy.at_once);
         }
-        let TicketTerms { timeouts: patience, most_open, .. } = TicketTerms::default();
+        let TicketTerms { timeouts: usual, most_open, .. } = TicketTerms::default();
+        let mut time = |field: &str, text, range, usual| self.time(field, text, range, usual);
+        let timeouts = TicketTimeouts {
+            ask_within_ms: time("ask_within", table.ask_within, &TIMEOUT_RANGE, usual.ask_within_ms),
+            start_within_ms: time("start_within", table.start_within, &TIMEOUT_RANGE, usual.start_within_ms),
+            silent_within_ms: time(
+                "silent_within",
+                table.silent_within,
+                &SILENCE_RANGE,
+                usual.silent_within_ms,
+            ),
+        };
         TicketTerms {
             limits: TicketLimits {
                 each_owner: self.read_limit("each_owner", table.each_owner),
                 other_limits: most,
                 pools: placement.pools.iter().map(|pool| pool.name.clone()).collect(),
             },
-            timeouts: TicketTimeouts {
-                ask_within_ms: self.time(
-                    "ask_within",
-                    table.ask_within,
-                    &TIMEOUT_RANGE,
-                    patience.ask_within_ms,
-                ),
-                start_within_ms: self.time(
-                    "start_within",
-                    table.start_within,
-                    &TIMEOUT_RANGE,
-                    patience.start_within_ms,
-                ),
-                silent_within_ms: self.time(
-                    "silent_within",
-                    table.silent_within,
-                    &SILENCE_RANGE,
-                    patience.silent_within_ms,
-                ),
-            },
+            timeouts,
             most_open: self.read_most_open(table.most_open).unwrap_or(most_open),
         }
     }

@@ -122,34 +122,34 @@ mod tests {
         let no_certificate = "line 4: pool a: upstream_ca_file: \"ca\" holds no certificate".to_owned();
         assert_eq!(ca_in("-----BEGIN PRIVATE KEY-----\n"), Err(no_certificate));
         let wrong = |text: &str| Placement::parse(&format!("[[pool]]\nname = \"a\"\n{text}\n")).unwrap_err();
-        for (text, why) in [
-            ("upstream = \"secret\"", "line 3: pool a: upstream is no address; write it as http://HOST:PORT"),
-            (
-                "upstream = \"ftp://u:secret@h\"",
-                "line 3: pool a: upstream begins with neither http:// nor https://",
-            ),
+        for (text, line, why) in [
+            ("upstream = \"secret\"", 3, "upstream is no address; write it as http://HOST:PORT"),
+            ("upstream = \"ftp://u:secret@h\"", 3, "upstream begins with neither http:// nor https://"),
             (
                 "hosts = [\"h\"]\nupstream = \"http://r\"",
-                "line 4: pool a: has hosts and an upstream; make two pools of it",
+                4,
+                "has hosts and an upstream; make two pools of it",
             ),
-            ("upstream_tags = [\"x\"]", "line 3: pool a: upstream_tags and upstream_shared need upstream"),
-            ("upstream_ca_file = \"ca\"", "line 3: pool a: upstream_ca_file needs upstream"),
+            ("upstream_tags = [\"x\"]", 3, "upstream_tags and upstream_shared need upstream"),
+            ("upstream_ca_file = \"ca\"", 3, "upstream_ca_file needs upstream"),
             (
                 "upstream = \"https://r\"\nupstream_ca_file = \"ca\"",
-                "line 4: pool a: upstream_ca_file: \"ca\" is not read here",
+                4,
+                "upstream_ca_file: \"ca\" is not read here",
             ),
-            ("upstream_shared = true", "line 2: pool a: upstream_tags and upstream_shared need upstream"),
+            ("upstream_shared = true", 2, "upstream_tags and upstream_shared need upstream"),
             (
                 "upstream = \"http://r\"\nupstream_tags = [\"\"]",
-                "line 4: pool a: upstream_tags: \"\" is not 1 to 128 bytes",
-            ),
-            (
-                "upstream = \"http://r\"\n[[pool]]\nname = \"b\"\nupstream = \"http://u:secret@R/\"",
-                "line 5: pool b: its upstream has another upstream_shared, upstream_ca_file, user or password than in pool a",
+                4,
+                "upstream_tags: \"\" is not 1 to 128 bytes",
             ),
         ] {
-            assert_eq!(wrong(text), why);
+            assert_eq!(wrong(text), format!("line {line}: pool a: {why}"));
         }
+        let two = "upstream = \"http://r\"\n[[pool]]\nname = \"b\"\nupstream = \"http://u:secret@R/\"";
+        let another =
+            "its upstream has another upstream_shared, upstream_ca_file, user or password than in pool a";
+        assert_eq!(wrong(two), format!("line 5: pool b: {another}"));
         let unclosed = wrong("upstream = \"http://u:s3cr3tsecret@h");
         assert!(!unclosed.contains("s3cr3t"), "{unclosed}");
     }

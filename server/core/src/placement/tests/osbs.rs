@@ -133,11 +133,8 @@ fn auto_rebuilds_are_throttled_and_do_not_starve() {
         .map(|(build, start)| (*start, start + build.minutes))
         .collect();
     let at_once = |minute: u64| autos.iter().filter(|(start, end)| (*start..*end).contains(&minute)).count();
-    assert_eq!(
-        autos.iter().map(|(start, _)| at_once(*start)).max(),
-        Some(2),
-        "the throttle, reached and never passed"
-    );
+    let most = autos.iter().map(|(start, _)| at_once(*start)).max();
+    assert_eq!(most, Some(2), "the throttle, reached and never passed");
     // a burst of hundreds does not delay what people wait for: three of their four nodes stay free of it, or all four
     let longest = |kind: BuildKind| {
         ran.iter()
@@ -152,11 +149,8 @@ fn auto_rebuilds_are_throttled_and_do_not_starve() {
         autos.iter().zip(ran.iter().filter(|(build, _)| build.kind == BuildKind::Auto).skip(1))
     {
         let waited_from = build.at.max(earlier.0);
-        assert!(
-            start - waited_from <= 28,
-            "an auto rebuild waited {} minutes for its turn",
-            start - waited_from
-        );
+        let waited = start - waited_from;
+        assert!(waited <= 28, "an auto rebuild waited {waited} minutes for its turn");
     }
 }
 
@@ -205,11 +199,8 @@ fn orchestrators_are_small_and_avoid_worker_nodes() {
     let shared = text().replace("{ orchestrators = \"true\" }", "{ builds_auto = \"true\" }");
     let error = Placement::parse(&shared).unwrap_err();
     let both = "node node-3 takes kinds auto, orchestrator: give orchestrators nodes of their own";
-    assert!(
-        error.contains(both)
-            && error.contains("node node-1 takes kinds auto, explicit, orchestrator, scratch"),
-        "{error}"
-    );
+    assert!(error.contains(both), "{error}");
+    assert!(error.contains("node node-1 takes kinds auto, explicit, orchestrator, scratch"), "{error}");
     assert!(!error.contains("node-2"), "{error}");
 }
 
@@ -239,10 +230,8 @@ fn orchestrators_are_refused_only_where_they_share_nodes() {
     assert_eq!(wrong("", large, &[of_small, of_large]).as_deref(), Some(named));
     let same = "kinds orchestrator and auto select the same nodes: give orchestrators a label of their own";
     for (orchestrators, auto) in [(linux, large), (small, linux), (large, large), ("", large)] {
-        assert!(
-            wrong(orchestrators, auto, &[]).is_some_and(|why| why.contains(same)),
-            "{orchestrators} {auto}"
-        );
+        let why = wrong(orchestrators, auto, &[]);
+        assert!(why.is_some_and(|why| why.contains(same)), "{orchestrators} {auto}");
     }
     for (orchestrators, auto) in [("", ""), (small, "at_once = 2")] {
         assert_eq!(wrong(orchestrators, auto, &[]), None, "{orchestrators} {auto}");

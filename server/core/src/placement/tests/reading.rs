@@ -71,11 +71,8 @@ busy_from = 0
     let many = format!("[[rule]]\ncopr = \"\"\"\n[{entries}]\n\"\"\"\n").repeat(3);
     assert!(mistakes(&many).ends_with("more than 1000 expressions in one file"), "{}", mistakes(&many));
     let copr = "[[rule]]\nname = \"c\"\ncopr = '''\n[{'pattern': 'x',\n  'tags': ['unused']}]\n'''\n";
-    assert!(
-        mistakes(copr).contains("line 39: rule c: copr: no pool has the tag \"unused\""),
-        "{}",
-        mistakes(copr)
-    );
+    let unused = mistakes(copr);
+    assert!(unused.contains("line 39: rule c: copr: no pool has the tag \"unused\""), "{unused}");
 }
 
 #[test]
@@ -310,19 +307,15 @@ fn a_hosts_file_reports_errors_by_line() {
     };
     let read = parse(Ok("# builders\ntwo  # the new one\r\n\n  10.0.0.3\n"));
     assert_eq!(read, Ok(("one two 10.0.0.3".to_owned(), Some(3))));
-    assert_eq!(
-        parse(Ok("two\none\n")),
-        Err("line 4: pool a: list line 2: host \"one\" is there twice".into())
-    );
+    let twice = "line 4: pool a: list line 2: host \"one\" is there twice";
+    assert_eq!(parse(Ok("two\none\n")), Err(twice.into()));
     assert_eq!(parse(Ok("# none\n")), Err("line 4: pool a: hosts_file \"list\" names no host".into()));
     assert_eq!(parse(Err("no such file")), Err("line 4: pool a: hosts_file: no such file".into()));
     assert!(Placement::parse(text).unwrap_err().contains("hosts_file: \"list\" is not read here"));
     let errors = |list: &str| parse(Ok(list)).unwrap_err().lines().map(str::to_owned).collect::<Vec<_>>();
     let wrong = errors(&"a b\n".repeat(99));
-    assert_eq!(
-        (wrong.len(), wrong[9].as_str()),
-        (10, "line 4: pool a: list line 10: host \"a b\" is no name or address")
-    );
+    assert_eq!(wrong.len(), 10);
+    assert_eq!(wrong[9].as_str(), "line 4: pool a: list line 10: host \"a b\" is no name or address");
     let many = (0..1010).map(|n| format!("host{n}")).collect::<Vec<_>>().join("\n");
     assert_eq!(errors(&many), ["line 4: pool a: list line 1000: more than 1000 hosts in one file"]);
 }

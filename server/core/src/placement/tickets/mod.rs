@@ -71,7 +71,7 @@ pub const MAX_OPEN_OF_JOB: usize = 16;
 const TO_ONE_LEFT: usize = 4;
 
 /// All open tickets.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Tickets {
     terms: TicketTerms,
     known: HashMap<TicketId, OpenTicket>,
@@ -91,19 +91,7 @@ pub struct Tickets {
 impl Tickets {
     /// An empty set of tickets.
     pub fn new(terms: TicketTerms) -> Self {
-        Self {
-            terms,
-            known: HashMap::new(),
-            counts: LimitCounts::default(),
-            classes: Slab::new(),
-            sorts: HashMap::new(),
-            lineup: ClassQueue::default(),
-            owners: HashMap::new(),
-            deadlines: BTreeSet::new(),
-            of_jobs: HashMap::new(),
-            round: 0,
-            next: 0,
-        }
+        Self { terms, ..Self::default() }
     }
 
     /// Restores the tickets that were open before a restart, in any order. No client is connected to them yet. Tickets that held a slot

@@ -1,5 +1,7 @@
 //! The operator's settings for tickets.
 
+use plimsoll_base::with_defaults;
+
 use super::{TicketLimits, TicketTimeouts};
 
 /// Default limit of open tickets. Each ticket takes about a KiB of memory and as much disk.
@@ -12,15 +14,17 @@ const START_WITHIN_MS: u64 = 15 * 60_000;
 /// Default of `silent_within_ms`: a network or server that was down is back by then, and a lost node is not.
 const SILENT_WITHIN_MS: u64 = 10 * 60_000;
 
-/// Limits and times of tickets, in force until the operator's file changes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TicketTerms {
-    /// How many tickets may hold slots at once.
-    pub limits: TicketLimits,
-    /// How long tickets stay open without a sign of life.
-    pub timeouts: TicketTimeouts,
-    /// How many tickets may be open.
-    pub most_open: usize,
+with_defaults! {
+    /// Limits and times of tickets, in force until the operator's file changes.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct TicketTerms {
+        /// How many tickets may hold slots at once.
+        pub limits: TicketLimits,
+        /// How long tickets stay open without a sign of life.
+        pub timeouts: TicketTimeouts,
+        /// How many tickets may be open.
+        pub most_open: usize = MAX_OPEN,
+    }
 }
 
 impl Default for TicketTimeouts {
@@ -30,11 +34,5 @@ impl Default for TicketTimeouts {
             start_within_ms: START_WITHIN_MS,
             silent_within_ms: SILENT_WITHIN_MS,
         }
-    }
-}
-
-impl Default for TicketTerms {
-    fn default() -> Self {
-        Self { limits: TicketLimits::default(), timeouts: TicketTimeouts::default(), most_open: MAX_OPEN }
     }
 }

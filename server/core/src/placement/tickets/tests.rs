@@ -264,10 +264,8 @@ fn what_is_wrong_changes_nothing_and_says_why() {
     // the same again is the same ticket, and is granted once
     assert_eq!(open("a", claim("o", &[])), Ok(Vec::new()));
     assert_eq!(open("a", TicketClaim { asked: 1, ..claim("o", &[]) }), Err(TicketRefusal::Taken(id("a"))));
-    assert_eq!(
-        open("a", TicketClaim { by: "x".into(), ..claim("o", &[]) }),
-        Err(TicketRefusal::Taken(id("a")))
-    );
+    let other = TicketClaim { by: "x".into(), ..claim("o", &[]) };
+    assert_eq!(open("a", other), Err(TicketRefusal::Taken(id("a"))));
     assert_eq!(open("b", claim("o", &["off"])), Err(TicketRefusal::Never("tag off".into())));
     let gone = TicketClaim { pool: "gone".into(), ..claim("o", &[]) };
     assert_eq!(open("b", gone), Err(TicketRefusal::Never("pool gone".into())));

@@ -70,23 +70,8 @@ pub(in crate::retry) fn pod_clue(reason: &str) -> Option<Clue> {
     Some(make_clue(Source::Pod, named.0, named.1, format!("pod reason {reason}")))
 }
 
-/// Strength of a container's reason, compared with other reasons of containers.
-pub(in crate::retry) fn container_strength(reason: &str) -> u32 {
-    clue_rank(container_clue(reason).as_ref())
-}
-
-/// Strength of a pod's reason, compared with other reasons of pods.
-pub(in crate::retry) fn pod_strength(reason: &str) -> u32 {
-    clue_rank(pod_clue(reason).as_ref())
-}
-
-/// Strength of a CI system's reason, compared with its other reasons.
-pub(in crate::retry) fn ci_strength(reason: &str) -> u32 {
-    clue_rank(ci_clue(reason, OutOfMemory::Unknown).as_ref())
-}
-
 /// Rank of a clue: a clue with a cause ranks above a weak one, a weak one above an unknown reason, and that above a reason without meaning.
-fn clue_rank(clue: Option<&Clue>) -> u32 {
+pub(in crate::retry) fn clue_rank(clue: Option<&Clue>) -> u32 {
     match clue {
         None => 0,
         Some(Clue { cause: None, .. }) => 1,

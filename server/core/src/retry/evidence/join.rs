@@ -23,7 +23,13 @@
 //! fault explains the failure, whatever the order of the questions.
 
 use crate::domain::{Exit, Key, MatchedLine, ReportedEvidence, Verdict, VerdictBasis};
-use crate::retry::{cause::reasons, known::signature};
+use crate::retry::{
+    cause::{
+        finding::Clue,
+        reasons::{OutOfMemory, ci_clue, clue_rank, container_clue, pod_clue},
+    },
+    known::signature,
+};
 
 /// Most reasons kept of each kind (container, pod, CI system).
 const MAX_REASONS: usize = 4;
@@ -55,9 +61,9 @@ pub fn join(known: &mut ReportedEvidence, new: &ReportedEvidence) {
     };
     known.number = known.number.max(new.number);
     known.exit = [known.exit, new.exit].into_iter().flatten().max_by_key(|exit| exit_rank(*exit));
-    add_reasons(&mut known.container_reasons, &new.container_reasons, reasons::container_strength);
-    add_reasons(&mut known.pod_reasons, &new.pod_reasons, reasons::pod_strength);
-    add_reasons(&mut known.ci_reasons, &new.ci_reasons, reasons::ci_strength);
+    add_reasons(&mut known.container_reasons, &new.container_reasons, container_clue);
+    add_reasons(&mut known.pod_reasons, &new.pod_reasons, pod_clue);
+    add_reasons(&mut known.ci_reasons, &new.ci_reasons, |reason| ci_clue(reason, OutOfMemory::Unknown));
     add_lines(&mut known.log, &new.log);
     known.last_words = merge_words(known.last_words.take(), new.last_words.as_ref());
     known.first_words = merge_words(known.first_words.take(), new.first_words.as_ref());
@@ -80,7 +86,9 @@ fn exit_rank(exit: Exit) -> (u8, i32) {
     }
 }
 
-fn add_reasons(known: &mut Vec<String>, new: &[String], strength: fn(&str) -> u32) {
+/// Adds reasons, the strongest first: those with the strongest clues.
+fn add_reasons(known: &mut Vec<String>, new: &[String], clue: fn(&str) -> Option<Clue>) {
+    let strength = |reason: &str| clue_rank(clue(reason).as_ref());
     known.extend(new.iter().cloned());
     known.sort_by(|one, other| strength(other).cmp(&strength(one)).then_with(|| one.cmp(other)));
     known.dedup();

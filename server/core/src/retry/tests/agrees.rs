@@ -92,15 +92,10 @@ fn a_kill_counts_before_its_attempt_is_learnt() {
         known.note_memory_end(&verdict);
         let predicted = predict_known(&known, &lost.key, &settings);
         let next = verdict.next.clone().unwrap();
-        assert_eq!(
-            [predicted.memory_request.value, predicted.memory_limit.value],
-            [next.memory_request.value, next.memory_limit.value],
-            "{fitted} fitted"
-        );
-        assert!(
-            predicted.memory_limit.value >= 630 * MIB && predicted.lower_bound.is_some(),
-            "{predicted:?}"
-        );
+        assert_eq!(predicted.memory_request.value, next.memory_request.value, "{fitted} fitted");
+        assert_eq!(predicted.memory_limit.value, next.memory_limit.value, "{fitted} fitted");
+        assert!(predicted.memory_limit.value >= 630 * MIB, "{predicted:?}");
+        assert!(predicted.lower_bound.is_some(), "{predicted:?}");
         // another key, and a build that fitted since
         let other = Key { version: "2".to_owned(), ..lost.key.clone() };
         assert_eq!(predict_known(&known, &other, &settings).lower_bound, None);
@@ -199,9 +194,8 @@ fn never_fitted_builds_share_the_verdicts_lower_bound() {
         let (next, bound) = (verdict.next.unwrap(), predicted.lower_bound.unwrap());
         assert_eq!(bound.least.0, next.memory_limit.value, "{limit} MiB: {bound:?}");
         assert_eq!((bound.attempts, bound.above.0 / MIB), (1, limit));
-        assert!(
-            predicted.memory_request.value >= bound.least.0 && predicted.memory_limit.value >= bound.least.0
-        );
+        assert!(predicted.memory_request.value >= bound.least.0);
+        assert!(predicted.memory_limit.value >= bound.least.0);
     }
     // builds of other packages fitted in less: that is no reason to try less again
     let others = (0..80).map(|n| built(n, &format!("other-{n}"), 60, None));

@@ -26,11 +26,8 @@ fn another_containers_memory_end_grows_no_build_size() {
         for evidence in [runners(container), measured, container_reason(&reason)] {
             let verdict = judged(&evidence);
             assert_eq!((verdict.cause, verdict.action), (Cause::Configuration, Action::No), "{container}");
-            assert!(
-                verdict.reason.contains(raised) && verdict.reason.contains(container),
-                "{}",
-                verdict.reason
-            );
+            assert!(verdict.reason.contains(raised), "{}", verdict.reason);
+            assert!(verdict.reason.contains(container), "{}", verdict.reason);
             let source = verdict.basis.cause_source;
             let summary = Summary { cause: Some(verdict.cause), cause_source: source, ..failed(Some(0)) };
             assert!(!is_censored(&summary, summary.cause), "it says nothing of the build's need");

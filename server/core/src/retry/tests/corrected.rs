@@ -9,7 +9,7 @@ use crate::{
 const BROKEN: &str = "a.c:1:1: error: no";
 const HOUR: u64 = 3_600_000;
 
-fn correction(cause: Cause) -> VerdictCorrection {
+pub(super) fn correction(cause: Cause) -> VerdictCorrection {
     VerdictCorrection {
         cause,
         why: "mirror was down".into(),
@@ -83,11 +83,8 @@ fn evidence_is_marked_for_the_corrected_cause() {
     assert!(before.len() >= 2 && before.iter().any(|(_, supports)| *supports), "{before:?}");
     assert!(before.iter().any(|(_, supports)| !supports), "{before:?}");
     for ((rule, before), (same, after)) in before.iter().zip(&after) {
-        assert_eq!(
-            (rule, !before),
-            (same, *after),
-            "what spoke against it speaks for the new cause: {corrected:?}"
-        );
+        assert_eq!(rule, same, "what spoke against it speaks for the new cause: {corrected:?}");
+        assert_eq!(!before, *after, "what spoke against it speaks for the new cause: {corrected:?}");
     }
     assert_eq!(corrected.cause, other);
 }
@@ -169,10 +166,7 @@ fn wrong_verdicts_are_counted_by_rule() {
     }
     let by_nothing =
         WrongVerdicts { rule: "none".into(), found: Cause::Unknown, cause: Cause::Infra, count: 1 };
-    assert_eq!(
-        (known.len(), known.wrong_verdicts(|_| true)),
-        (2, vec![by_nothing]),
-        "the oldest gave its place"
-    );
+    assert_eq!(known.len(), 2, "the oldest gave its place");
+    assert_eq!(known.wrong_verdicts(|_| true), vec![by_nothing]);
     assert_eq!(known.wrong_verdicts(|project| project == "q"), []);
 }

@@ -27,10 +27,8 @@ fn a_throttled_timeout_gets_only_more_cpu() {
     assert_eq!(Some(Bytes(next.memory_request.value)), before.memory_request);
     assert_eq!(verdict.outlook.wait, Millis(0), "waiting gives it no more CPU");
     assert!(verdict.reason.contains("retry with more CPU (limit 2 cores -> 3.4"), "{}", verdict.reason);
-    assert_eq!(
-        cause_of(&Summary { exit: Some(Exit::Code(124)), ..held_back(1150, 900) }),
-        Some(Cause::Contention)
-    );
+    let timed_out = Summary { exit: Some(Exit::Code(124)), ..held_back(1150, 900) };
+    assert_eq!(cause_of(&timed_out), Some(Cause::Contention));
 }
 
 #[test]
@@ -91,12 +89,9 @@ fn more_memory_or_fewer_jobs_or_both() {
     assert_eq!(outcome(killed(Some(8), 280)), (Action::FewerJobs, Some((280, 4))), "no more");
     assert_eq!(outcome(killed(Some(1), 280)), (Action::No, None));
     let both = killed(Some(8), 300);
-    assert!(
-        both.outlook.clamped
-            && both.reason.ends_with("-> 300 MiB), the most there is, and with -j5 instead of -j8"),
-        "{}",
-        both.reason
-    );
+    assert!(both.outlook.clamped);
+    let both = both.reason;
+    assert!(both.ends_with("-> 300 MiB), the most there is, and with -j5 instead of -j8"), "{both}");
     assert!(!killed(None, 300).reason.contains("-j"), "how many jobs there were is not known");
 }
 

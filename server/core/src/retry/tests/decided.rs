@@ -117,10 +117,8 @@ fn a_step_starts_above_the_highest_kill() {
     assert_eq!(next.lower_bound, None, "it is read back as it was written");
     for (kind, size) in memory(&next) {
         assert!((9216 * MIB..=9217 * MIB).contains(&size.value), "{size:?}");
-        assert_eq!(
-            words(kind, size),
-            "above 2.00 GiB, where memory stopped the last attempt: what similar builds needed"
-        );
+        let expected = "above 2.00 GiB, where memory stopped the last attempt: what similar builds needed";
+        assert_eq!(words(kind, size), expected);
         assert!((size.basis.margin - 4.5).abs() < 0.01, "what its pod had grows as far: {size:?}");
     }
     let capped = next_of(6144, &capped(8192));
@@ -147,10 +145,9 @@ fn as_is_keeps_the_size_or_explains_changes() {
     let same = sized(Some(200 * MIB), Some(280 * MIB), &usual);
     assert!(same.reason.ends_with("retry with the same size"), "{}", same.reason);
     let reason = same.next.unwrap().reason;
-    assert_eq!(
-        reason,
-        "memory request 200 MiB: same as the last attempt; memory limit 280 MiB: same as the last attempt"
-    );
+    let expected =
+        "memory request 200 MiB: same as the last attempt; memory limit 280 MiB: same as the last attempt";
+    assert_eq!(reason, expected);
 
     let tiny = sized(Some(1), None, &usual);
     let shown = "retry with 64 MiB of memory, because the 1 B that it had is below the least size";

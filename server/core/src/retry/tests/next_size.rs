@@ -76,20 +76,14 @@ fn limits_close_to_the_cap_count_as_capped() {
         assert_eq!(at(limit, Some(8)).action, Action::FewerJobs, "{limit}");
         assert_eq!(at(limit, Some(1)).action, Action::No, "{limit}");
         let unknown = at(limit, None);
-        assert_eq!(
-            (unknown.action, &unknown.next),
-            (Action::No, &None),
-            "two jobs are a default, and no fact"
-        );
+        assert_eq!(unknown.action, Action::No, "two jobs are a default, and no fact");
+        assert_eq!(unknown.next, None);
         assert!(!unknown.reason.contains("-j"), "{}", unknown.reason);
     }
     let below = at(350, None);
     assert_eq!((below.action, below.next.unwrap().memory_limit.value), (Action::Bigger, 400 * MIB));
-    assert!(
-        below.reason.ends_with("-> 400 MiB), the most there is, which may not be enough"),
-        "{}",
-        below.reason
-    );
+    let below = below.reason;
+    assert!(below.ends_with("-> 400 MiB), the most there is, which may not be enough"), "{below}");
 }
 
 #[test]

@@ -114,26 +114,17 @@ fn chroot_setup_failures_are_not_the_builds() {
     ] {
         expect(wrong, Cause::Configuration, Action::No);
     }
-    expect(
-        &mock("Failed to mount proc (type proc) on /proc: Operation not permitted"),
-        Cause::Deterministic,
-        Action::No,
-    );
-    expect(
-        "ERROR: Timeout(3600) expired for command:\n # rpmbuild -bb acme.spec",
-        Cause::Timeout,
-        Action::Longer,
-    );
+    let not_permitted = mock("Failed to mount proc (type proc) on /proc: Operation not permitted");
+    expect(&not_permitted, Cause::Deterministic, Action::No);
+    let timeout = "ERROR: Timeout(3600) expired for command:\n # rpmbuild -bb acme.spec";
+    expect(timeout, Cause::Timeout, Action::Longer);
 }
 
 #[test]
 fn after_a_recovered_mirror_the_phase_decides() {
     expect(&rpmbuild("check", "1 of 12 checks differ"), Cause::Deterministic, Action::No);
-    expect(
-        &rpmbuild("check", "FAIL: run-x.sh\nmake: *** [Makefile:7: check] Error 1"),
-        Cause::Deterministic,
-        Action::No,
-    );
+    let failed_check = rpmbuild("check", "FAIL: run-x.sh\nmake: *** [Makefile:7: check] Error 1");
+    expect(&failed_check, Cause::Deterministic, Action::No);
     expect(&rpmbuild("build", "a.c:3:1: error: 'x' undeclared"), Cause::Deterministic, Action::No);
     // nothing says why: one retry, and the mirror is not blamed
     expect(&rpmbuild("build", "make: *** [Makefile:7: all] Error 1"), Cause::Unknown, Action::AsIs);

@@ -109,11 +109,8 @@ fn retry_outcomes_silence_a_rule_per_project() {
         let says = "but it was wrong here in 7 of 9 cases, so it does not count";
         assert!(next.evidence.iter().any(|line| line.text.contains(says)), "{:?}", next.evidence);
         assert!(next.outlook.signature.is_some(), "later failures must be recognized, to get its say back");
-        assert_eq!(
-            here.judge(&asked("x", "q", "x", &format!("{log}z"))).cause,
-            natural.cause,
-            "in another project it has a say"
-        );
+        let elsewhere = here.judge(&asked("x", "q", "x", &format!("{log}z")));
+        assert_eq!(elsewhere.cause, natural.cause, "in another project it has a say");
     }
 }
 
@@ -175,22 +172,9 @@ fn one_projects_flood_silences_no_rule_elsewhere() {
 fn corrections_replace_retries_in_a_rules_record() {
     let mut here = Installation::new();
     let correct = |here: &mut Installation, id: &str, cause, at_unix_ms| {
-        let (found, by, why, rule) = (Cause::Unknown, "ann".into(), "I know".into(), String::new());
         let mut verdict = here.judge(&asked(id, "p", id, BROKEN));
-        verdict.basis.correction = Some(Box::new(VerdictCorrection {
-            cause,
-            why,
-            by,
-            at_unix_ms,
-            project: "p".into(),
-            found,
-            found_source: None,
-            rule,
-            before: None,
-            before_source: None,
-            signature: None,
-            undone: false,
-        }));
+        let correction = VerdictCorrection { at_unix_ms, ..corrected::correction(cause) };
+        verdict.basis.correction = Some(Box::new(correction));
         here.corrections.record(&verdict);
     };
     for id in ["a", "b", "c"] {

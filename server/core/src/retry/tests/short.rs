@@ -57,11 +57,8 @@ fn long_or_final_starvation_is_the_cause() {
 fn measured_starvation_overrides_reclaim_failures() {
     let busy = Summary { starved: Some(Millis(0)), ..starved() };
     assert_eq!(cause_of(&busy), Some(Cause::Unknown));
-    assert_eq!(
-        cause_of(&Summary { starved: None, ..busy }),
-        Some(Cause::Starved),
-        "the others are judged by it"
-    );
+    let busy = Summary { starved: None, ..busy };
+    assert_eq!(cause_of(&busy), Some(Cause::Starved), "the others are judged by it");
 }
 
 #[test]
@@ -86,10 +83,8 @@ fn limit_kills_raise_memory_and_name_the_limit() {
     ] {
         let verdict = judged(&evidence(Some(killed_by(origin)), Exit::Code(2), ""));
         assert_eq!((verdict.cause, verdict.action), (Cause::Oom, Action::Bigger), "{origin:?}");
-        assert!(
-            verdict.evidence[0].text.contains(limit_words) && verdict.reason.contains(limit_words),
-            "{verdict:?}"
-        );
+        assert!(verdict.evidence[0].text.contains(limit_words), "{verdict:?}");
+        assert!(verdict.reason.contains(limit_words), "{verdict:?}");
         assert!(is_censored(&killed_by(origin), cause_of(&killed_by(origin))), "{origin:?}");
     }
     let mut above = killed_by(OomOrigin::LimitAbove);
@@ -105,24 +100,16 @@ fn host_memory_exhaustion_is_an_infrastructure_failure() {
     let log = "g++: fatal error: Killed signal terminated program cc1plus";
     let verdict = judged(&evidence(Some(host.clone()), Exit::Code(2), log));
     assert_eq!((verdict.cause, verdict.action, verdict.attempts_left), (Cause::Infra, Action::Elsewhere, 3));
-    assert!(
-        verdict.evidence[0].supports && verdict.evidence[0].text.contains("the whole machine"),
-        "{verdict:?}"
-    );
+    assert!(verdict.evidence[0].supports, "{verdict:?}");
+    assert!(verdict.evidence[0].text.contains("the whole machine"), "{verdict:?}");
     let next = verdict.next.unwrap();
-    assert_eq!(
-        (next.memory_limit.value, next.memory_request.value),
-        (280 * MIB, 200 * MIB),
-        "the size it had"
-    );
+    assert_eq!(next.memory_limit.value, 280 * MIB, "the size it had");
+    assert_eq!(next.memory_request.value, 200 * MIB);
     assert!(!is_censored(&host, cause_of(&host)) && !is_censored(&host, Some(Cause::Oom)));
     let unlimited = Summary { resources: Resources::default(), ..host };
     let verdict = judged(&evidence(Some(unlimited), Exit::Code(2), ""));
-    assert_eq!(
-        (verdict.action, verdict.attempts_left),
-        (Action::Elsewhere, 2),
-        "it may have taken all of it alone"
-    );
+    assert_eq!(verdict.action, Action::Elsewhere, "it may have taken all of it alone");
+    assert_eq!(verdict.attempts_left, 2);
 }
 
 #[test]
@@ -195,11 +182,8 @@ fn a_recorded_cause_ranks_as_its_source() {
     let against_log = asked("", "", "a.c:3:1: error: no\n");
     assert_eq!(against_log.cause, Some(Cause::Oom), "a line of the log comes after it");
     let later = asked("", "Evicted", "");
-    assert_eq!(
-        (later.cause, later.lines.len()),
-        (Some(Cause::Oom), 2),
-        "a pod's reason comes after a container's"
-    );
+    assert_eq!(later.cause, Some(Cause::Oom), "a pod's reason comes after a container's");
+    assert_eq!(later.lines.len(), 2);
     let again = asked("OOMKilled", "", "");
     assert_eq!((again.cause, again.lines.len()), (Some(Cause::Oom), 1), "the same record is one witness");
     assert!((again.confidence - 0.95).abs() < 1e-9, "{}", again.confidence);

@@ -19,12 +19,8 @@ fn every_rule_decides_on_its_own_examples() {
     for rule in log_rules::built_in().unwrap() {
         let verdicts: Vec<Verdict> = rule.matches.iter().map(|line| judged(&code(1, line))).collect();
         let decides = verdicts.iter().any(|verdict| decided_by(verdict) == rule.id);
-        assert!(
-            decides,
-            "{} is hidden by {:?}",
-            rule.id,
-            verdicts.iter().map(decided_by).collect::<Vec<_>>()
-        );
+        let deciders: Vec<_> = verdicts.iter().map(decided_by).collect();
+        assert!(decides, "{} is hidden by {deciders:?}", rule.id);
         for (verdict, line) in verdicts.iter().zip(&rule.matches) {
             let cause = cause_by_rule(verdict);
             assert!(rule.weak || cause == rule.cause, "{}: {line:?} is {cause:?}", rule.id);

@@ -118,10 +118,8 @@ mod tests {
             for order in AttemptOrder::all().chain([AttemptOrder::Unspecified]) {
                 let (RankBounds { lowest_rank, highest_rank }, rank) =
                     (ranks(order, &row), rank(order, &brief));
-                assert!(
-                    lowest_rank <= rank && rank <= highest_rank,
-                    "{order:?}: {lowest_rank} {rank} {highest_rank} of {brief:?}"
-                );
+                assert!(lowest_rank <= rank, "{order:?}: {lowest_rank} {rank} {highest_rank} of {brief:?}");
+                assert!(rank <= highest_rank, "{order:?}: {lowest_rank} {rank} {highest_rank} of {brief:?}");
             }
         }
     }
@@ -147,10 +145,8 @@ mod tests {
                 let plain = looked_at(&all, PageBuilder::new(order, size, after.clone()));
                 let (plain, page) = (plain.finish(), PageBuilder::new(order, size, after.clone()));
                 let chosen = stats.list(&Filter::default(), page);
-                assert!(
-                    plain.cursors == chosen.cursors && plain.has_more == chosen.has_more,
-                    "{order:?} {size}"
-                );
+                assert_eq!(plain.cursors, chosen.cursors, "{order:?} {size}");
+                assert_eq!(plain.has_more, chosen.has_more, "{order:?} {size}");
                 after = chosen.cursors.last().cloned();
             }
         }

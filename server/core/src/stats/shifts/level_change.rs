@@ -6,7 +6,7 @@
 
 use plimsoll_proto::v1::ChangeKind;
 
-use crate::domain::float;
+use crate::domain::{float, median};
 
 /// A change of the level of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -55,7 +55,7 @@ pub(in crate::stats) fn last_change(values: &[f64]) -> Option<LevelChange> {
 fn find_step(values: &[f64], starts: &[usize]) -> Option<LevelChange> {
     let [.., earlier, at] = *starts else { return None };
     let (old, new) = (values.get(earlier..at)?, values.get(at..)?);
-    let (before, now) = (median_of(old), median_of(new));
+    let (before, now) = (median(old.to_vec()), median(new.to_vec()));
     let middle = f64::midpoint(before, now);
     let up = now > before;
     let strays = |values: &[f64], above: bool| {
@@ -66,7 +66,7 @@ fn find_step(values: &[f64], starts: &[usize]) -> Option<LevelChange> {
         return None;
     }
     let first = match *starts {
-        [.., first, _, _] => values.get(first..earlier).map(median_of),
+        [.., first, _, _] => values.get(first..earlier).map(|values| median(values.to_vec())),
         _ => None,
     };
     let kind = if first.is_some_and(|first| (first - now).abs() < MIN_CHANGE / 2.0) {
@@ -79,10 +79,10 @@ fn find_step(values: &[f64], starts: &[usize]) -> Option<LevelChange> {
 
 /// Whether the values `ahead` start clearly outside `level_change`, on one side of it, with too many in a row to be chance.
 fn is_step(level: &[f64], ahead: &[f64]) -> bool {
-    let usual = median_of(level);
+    let usual = median(level.to_vec());
     let apart: Vec<f64> = level.iter().map(|value| (value - usual).abs()).collect();
     // 1.4826 converts a median absolute deviation to a standard deviation (Hampel 1974)
-    let clear = MIN_CHANGE.max(MIN_DEVIATIONS * (1.4826 * median_of(&apart)).max(REPEAT_DEVIATION));
+    let clear = MIN_CHANGE.max(MIN_DEVIATIONS * (1.4826 * median(apart)).max(REPEAT_DEVIATION));
     let side = if ahead.first().is_some_and(|first| *first < usual) { -1.0 } else { 1.0 };
     let beyond = |value: &f64| (value - usual) * side;
     let row: Vec<f64> = ahead.iter().copied().take_while(|value| beyond(value) >= clear).collect();
@@ -103,7 +103,7 @@ fn find_drift(values: &[f64]) -> Option<LevelChange> {
     let third = values.len() / 3;
     let (first, rest) = values.split_at_checked(third)?;
     let (middle, last) = rest.split_at_checked(rest.len() - third)?;
-    let (before, between, now) = (median_of(first), median_of(middle), median_of(last));
+    let (before, between, now) = (median(first.to_vec()), median(middle.to_vec()), median(last.to_vec()));
     // the medians of the outer thirds are two thirds of the whole drift apart
     let way = (now - before) * 1.5;
     let order = |low: &[f64], high: &[f64]| {
@@ -122,15 +122,6 @@ fn find_drift(values: &[f64]) -> Option<LevelChange> {
         before: before - way / 6.0,
         now: now + way / 6.0,
     })
-}
-
-fn median_of(values: &[f64]) -> f64 {
-    let mut values = values.to_vec();
-    let middle = values.len() / 2;
-    if values.is_empty() {
-        return 0.0;
-    }
-    *values.select_nth_unstable_by(middle, f64::total_cmp).1
 }
 
 #[cfg(test)]

@@ -21,15 +21,8 @@ fn what_another_client_took_is_not_closed() {
 
 #[test]
 fn a_renumbered_server_gets_no_old_numbers() {
-    let tickets = |holder: Option<TicketHolder>, number, output: Option<&str>| UpstreamTicket {
-        address: ADDRESS.to_owned(),
-        number,
-        holder,
-        output: output.map(str::to_owned),
-        failed: false,
-    };
-    let before =
-        [tickets(Some(holder(1)), 1, Some("x")), tickets(Some(holder(2)), 2, None), tickets(None, 3, None)];
+    let ready = UpstreamTicket { output: Some("x".to_owned()), ..ticket(1, Some(holder(1))) };
+    let before = [ready, ticket(2, Some(holder(2))), ticket(3, None)];
     let mut ledger = UpstreamLedger::new(UpstreamServer { last: Some(3), ..server() }, before);
     ledger.intend();
     let effects = ledger.taken(1, holder(4));
@@ -81,14 +74,13 @@ fn an_unreachable_server_is_polled_with_backoff() {
     assert!(ledger.is_done(), "no take was sent");
 }
 
+/// A ticket there without a machine.
+fn ticket(number: u32, holder: Option<TicketHolder>) -> UpstreamTicket {
+    UpstreamTicket { address: ADDRESS.to_owned(), number, holder, output: None, failed: false }
+}
+
 fn ledger_with(last: u32, unanswered: u32, closing: impl IntoIterator<Item = u32>) -> UpstreamLedger {
-    let closing = closing.into_iter().map(|number| UpstreamTicket {
-        address: ADDRESS.to_owned(),
-        number,
-        holder: None,
-        output: None,
-        failed: false,
-    });
+    let closing = closing.into_iter().map(|number| ticket(number, None));
     UpstreamLedger::new(UpstreamServer { last: Some(last), unanswered, ..server() }, closing)
 }
 
@@ -313,13 +305,6 @@ fn silence_restarts_the_lost_answers_timeout() {
 
 #[test]
 fn a_restart_searches_an_unknown_last_number() {
-    let held = UpstreamTicket {
-        address: ADDRESS.to_owned(),
-        number: 9,
-        holder: Some(holder(1)),
-        output: None,
-        failed: false,
-    };
-    let ledger = UpstreamLedger::new(server(), [held]);
+    let ledger = UpstreamLedger::new(server(), [ticket(9, Some(holder(1)))]);
     assert_eq!(ledger.next(true, 0), LedgerStep::Look(1));
 }
