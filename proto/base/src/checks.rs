@@ -87,10 +87,8 @@ mod tests {
             CheckLine::warn("spool", "full"),
             CheckLine::fail("server", "silent"),
         ];
-        assert_eq!(
-            checks_text(&lines),
-            "ok    clock   as the server's\nwarn  spool   full\nfail  server  silent\n"
-        );
+        let expected = "ok    clock   as the server's\nwarn  spool   full\nfail  server  silent\n";
+        assert_eq!(checks_text(&lines), expected);
         let json = serde_json::to_string(&lines[1]).unwrap();
         assert_eq!(json, r#"{"check":"spool","state":"warn","says":"full"}"#);
         assert!(lines[0].is_ok() && !lines[1].is_ok() && !lines[1].is_failed() && lines[2].is_failed());

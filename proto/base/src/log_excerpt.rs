@@ -271,10 +271,8 @@ mod tests {
         let (lines, end) = kept.split_once(END_MARK).unwrap();
         assert!(lines.starts_with(&format!("{LINES_MARK}error: number 0\nerror: number 1\n")));
         let first_of_end: usize = end.lines().next().unwrap().rsplit(' ').next().unwrap().parse().unwrap();
-        assert!(
-            lines.ends_with(&format!("error: number {}\n", first_of_end - 1)),
-            "no line is lost before the end"
-        );
+        let last = format!("error: number {}\n", first_of_end - 1);
+        assert!(lines.ends_with(&last), "no line is lost before the end");
     }
 
     #[test]

@@ -35,10 +35,8 @@ mod tests {
             killed_at_bytes: Some(3 << 30),
             held_until_unix_ms: day(20_762 + 92),
         };
-        assert_eq!(
-            taken_back(&lowering),
-            "lowered on 2026-11-03 from 6 GiB to 3 GiB, killed at 3 GiB on 2026-11-05: back to 6 GiB, held until 2027-02-05"
-        );
+        let expected = "lowered on 2026-11-03 from 6 GiB to 3 GiB, killed at 3 GiB on 2026-11-05: back to 6 GiB, held until 2027-02-05";
+        assert_eq!(taken_back(&lowering), expected);
         let failed = taken_back(&TakenBackLowering { killed_at_bytes: None, ..lowering });
         assert!(failed.contains(", failed three times in a row on two refs by 2026-11-05: back"), "{failed}");
     }

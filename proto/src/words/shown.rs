@@ -115,10 +115,8 @@ mod tests {
         assert_eq!(escaped_line("ünïcödé 包"), "ünïcödé 包");
         assert_eq!(escaped_lines("<p>\n\ta\u{202e}b\0</p>"), "<p>\n\ta\\u{202e}b\\u{0}</p>");
         assert_eq!(escaped_metrics("x{p=\"a\u{202e}\"} 1\n"), "x{p=\"a\\\\u{202e}\"} 1\n");
-        assert_eq!(
-            in_coloured_log("\u{1b}[32mINFO\u{1b}[0m a\u{202e}\n"),
-            "\u{1b}[32mINFO\u{1b}[0m a\\u{202e}\n"
-        );
+        let shown = in_coloured_log("\u{1b}[32mINFO\u{1b}[0m a\u{202e}\n");
+        assert_eq!(shown, "\u{1b}[32mINFO\u{1b}[0m a\\u{202e}\n");
     }
 
     #[test]

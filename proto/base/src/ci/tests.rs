@@ -76,10 +76,8 @@ fn recorded_log_lines_begin_their_phases() {
             _ => "> none".to_owned(),
         };
         assert_eq!(found, pair[1], "{text}");
-        assert!(
-            mark.is_none() || tool.words.iter().any(|word| text.contains(word)),
-            "{text} is not looked at"
-        );
+        let is_looked_at = tool.words.iter().any(|word| text.contains(word));
+        assert!(mark.is_none() || is_looked_at, "{text} is not looked at");
     }
 }
 
@@ -115,10 +113,8 @@ fn reports_hold_no_commands_of_their_viewer() {
 #[test]
 fn an_annotation_names_file_and_line() {
     let github = |text: &str| github::GITHUB.annotation(text).unwrap();
-    assert_eq!(
-        github("a,b.c:3:5: error: 50 %"),
-        "::error file=a%2Cb.c,line=3,title=Plimsoll::a,b.c:3:5: error: 50 %25"
-    );
+    let expected = "::error file=a%2Cb.c,line=3,title=Plimsoll::a,b.c:3:5: error: 50 %25";
+    assert_eq!(github("a,b.c:3:5: error: 50 %"), expected);
     for plain in ["out of memory", "make: *** [all] Error 2", "ld: 3: no", "a b:3:", "a::b", ":3:", ""] {
         let marked = github(plain);
         assert!(marked == format!("::error title=Plimsoll::{plain}") || plain == ":3:", "{marked}");

@@ -20,11 +20,8 @@ fn durations_are_short_and_rounded() {
     let longer = [59_950, 61_499, 61_500, 3_599_500, 3_661_000, 5_370_000].map(millis);
     assert_eq!(longer, ["1 min 0 s", "1 min 1 s", "1 min 2 s", "1 h 0 min", "1 h 1 min", "1 h 30 min"]);
     let short = [0, 5, 999, 1000, 2739, 9949, 9950, 40_400, 1_500_000].map(micros);
-    assert_eq!(
-        short,
-        ["0 s", "5 us", "999 us", "1 ms", "2.7 ms", "9.9 ms", "10 ms", "40 ms", "1.5 s"],
-        "no time above zero is written as zero"
-    );
+    let expected = ["0 s", "5 us", "999 us", "1 ms", "2.7 ms", "9.9 ms", "10 ms", "40 ms", "1.5 s"];
+    assert_eq!(short, expected, "no time above zero is written as zero");
 }
 
 #[test]

@@ -163,13 +163,9 @@ fn what_all_sizes_share_is_shown_once() {
     };
     let why = |rows: &[(&str, String, String)]| rows[..3].iter().map(|row| row.2.clone()).collect::<Vec<_>>();
     let shared = rows(&unknown);
-    assert_eq!(
-        (why(&shared), shared[2].1.as_str()),
-        (vec![String::new(); 3], "the default: nothing is known about it yet")
-    );
+    assert_eq!(why(&shared), vec![String::new(); 3]);
+    assert_eq!(shared[2].1.as_str(), "the default: nothing is known about it yet");
     let one = rows(&Prediction { memory_limit_bytes: None, ..unknown });
-    assert_eq!(
-        (one[0].2.as_str(), one[1].1.as_str()),
-        ("the default: nothing is known about it yet", "0 attempts")
-    );
+    assert_eq!(one[0].2.as_str(), "the default: nothing is known about it yet");
+    assert_eq!(one[1].1.as_str(), "0 attempts");
 }

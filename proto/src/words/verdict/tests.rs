@@ -91,29 +91,17 @@ fn refusals() -> Vec<(&'static str, Verdict)> {
 fn first_lines_of_verdicts_are_as_recorded() {
     let lines = [retries(), refusals()].concat();
     let mut texts: Vec<_> = lines.iter().map(|(what, verdict)| (*what, first_line(verdict))).collect();
+    let unread = "the cause is not known: its log was not read (read it): the retry policy allows another attempt with the same size";
+    let unruled = "the cause is not known: no rule knows a line of its log that says why: the retry policy allows another attempt with the predicted size";
+    let predicted = "it was preempted: so retry with the predicted size, because it had none of its own";
+    let most = "it was preempted: so retry with 64 MiB of memory, the most there is";
     for (what, cause, reason) in [
-        (
-            "the cause is not known, and the policy comes second",
-            Cause::Unknown,
-            "the cause is not known: its log was not read (read it): the retry policy allows another attempt with the same size",
-        ),
-        (
-            "no rule knows a line",
-            Cause::Unknown,
-            "the cause is not known: no rule knows a line of its log that says why: the retry policy allows another attempt with the predicted size",
-        ),
+        ("the cause is not known, and the policy comes second", Cause::Unknown, unread),
+        ("no rule knows a line", Cause::Unknown, unruled),
         ("the reason was removed", Cause::Unknown, "(removed)"),
         ("the same size is named", Cause::Preempted, "it was preempted: so retry with the same size"),
-        (
-            "another size is not called the same",
-            Cause::Preempted,
-            "it was preempted: so retry with the predicted size, because it had none of its own",
-        ),
-        (
-            "a size in bytes",
-            Cause::Preempted,
-            "it was preempted: so retry with 64 MiB of memory, the most there is",
-        ),
+        ("another size is not called the same", Cause::Preempted, predicted),
+        ("a size in bytes", Cause::Preempted, most),
     ] {
         let given = Verdict { reason: reason.to_owned(), ..plain(Action::AsIs, cause) };
         // a list of verdicts has the same words; attempts that were left then are no news
