@@ -29,7 +29,7 @@ use crate::{
 pub(crate) use crate::standard_error::write_line;
 
 /// Settings of an attempt: its id and key, how it is measured, and where its samples are sent.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// ID of the attempt; `None` generates a ULID.
     pub id: Option<String>,
@@ -305,7 +305,6 @@ fn closed_attempt(facts: BuildFacts) -> ClosedAttempt {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_client::trust::Trust;
     use plimsoll_measure::kernel::Kernel;
 
     use super::*;
@@ -318,34 +317,21 @@ mod tests {
             Resources { memory_request_bytes: Some(5), cpu_limit_cores: Some(2.0), ..Resources::default() };
         let settings = Settings {
             id: Some("job-7".to_owned()),
-            key: Key::default(),
             number: 2,
             retries: "job-6".to_owned(),
             pool: "big".to_owned(),
             ticket: "t-1".to_owned(),
             runner_tags: vec!["docker".to_owned()],
-            is_foreign: false,
-            notes: Vec::new(),
             asked,
-            rescue: RescueSettings::default(),
-            interval: Duration::from_secs(1),
-            delivery: delivery::Settings {
-                server: None,
-                trust: Trust::default(),
-                spool_dir: root.path().to_owned(),
-                spool_bytes: 0,
-            },
-            patience: Duration::ZERO,
-            report: job_summary::Settings::default(),
+            ..Settings::default()
         };
         let hello = hello(&settings, "s".to_owned(), &meter, 9);
         assert_eq!(hello.resources, Some(asked));
         assert_eq!((hello.pool.as_str(), hello.ticket.as_str()), ("big", "t-1"));
         assert_eq!(hello.runner_tags, ["docker"]);
-        assert_eq!(
-            (hello.attempt.as_str(), hello.session.as_str(), hello.started_unix_ms),
-            ("job-7", "s", 9)
-        );
+        assert_eq!(hello.attempt.as_str(), "job-7");
+        assert_eq!(hello.session.as_str(), "s");
+        assert_eq!(hello.started_unix_ms, 9);
         assert_eq!(hello.source, i32::from(plimsoll_proto::v1::Source::ProcessTree));
     }
 }

@@ -112,10 +112,8 @@ mod tests {
     fn missing_ports_and_tokens_are_suggested() {
         assert_eq!(no_server("http://ci:7410", "x"), "no server at http://ci:7410 (x)");
         assert!(no_server("http://ci", "x").ends_with("for gRPC is 7410 if grpc_listen was not set"));
-        assert!(
-            refusal(Code::Unauthenticated, "x")
-                .ends_with("x; --token-file or PLIMSOLL_TOKEN gives the agent its token")
-        );
+        let refused = refusal(Code::Unauthenticated, "x");
+        assert!(refused.ends_with("x; --token-file or PLIMSOLL_TOKEN gives the agent its token"));
         assert!(refusal(Code::Unavailable, "x").ends_with(": x"));
     }
 

@@ -131,11 +131,8 @@ mod tests {
         let expected = "KUBERNETES_MEMORY_REQUEST=375Mi\nKUBERNETES_MEMORY_LIMIT=375Mi\nPLIMSOLL_MEMORY_LOWER_BOUND=375Mi\n";
         assert_eq!(render_prediction(&prediction), expected);
         let why = "more than 250 MiB: 1 attempt was killed there; try at least 375 MiB; the rest stays as the job says";
-        assert!(
-            missing_lines_reason(&prediction).unwrap().contains(why),
-            "{:?}",
-            missing_lines_reason(&prediction)
-        );
+        let reason = missing_lines_reason(&prediction).unwrap();
+        assert!(reason.contains(why), "{reason}");
         assert_eq!(render_prediction(&Prediction { shadow: true, ..prediction }), "");
     }
 }

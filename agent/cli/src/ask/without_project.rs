@@ -98,25 +98,18 @@ mod tests {
              add --key project=spack\\u{1b}[2J\n"
         );
         let many: Vec<Group> = ["a", "b", "c", "d"].map(|name| group(name, 2)).to_vec();
-        assert!(
-            hint_line("zlib", &many).contains("of c has 2 attempts, and others: add"),
-            "{}",
-            hint_line("zlib", &many)
-        );
+        let line = hint_line("zlib", &many);
+        assert!(line.contains("of c has 2 attempts, and others: add"), "{line}");
     }
 
     #[test]
     fn a_package_known_elsewhere_names_those_projects() {
         let key = Key { package: "zlib".to_owned(), project: "a/b".to_owned(), ..Key::default() };
         let hint = |groups: &[Group]| line_elsewhere(&key, groups);
-        assert_eq!(
-            hint(&[group("(none)", 12), group("c/d", 3)]),
-            "nothing is known of zlib in project a/b; zlib without a project has 12 attempts: --key project= asks about that\n"
-        );
-        assert_eq!(
-            hint(&[group("c/d", 1)]),
-            "nothing is known of zlib in project a/b; zlib of c/d has 1 attempt: --key project=c/d asks about that\n"
-        );
+        let expected = "nothing is known of zlib in project a/b; zlib without a project has 12 attempts: --key project= asks about that\n";
+        assert_eq!(hint(&[group("(none)", 12), group("c/d", 3)]), expected);
+        let expected = "nothing is known of zlib in project a/b; zlib of c/d has 1 attempt: --key project=c/d asks about that\n";
+        assert_eq!(hint(&[group("c/d", 1)]), expected);
         assert_eq!([hint(&[]), hint(&[group("a/b", 7)])], ["", ""]);
     }
 

@@ -243,20 +243,17 @@ mod tests {
             assert!(line.starts_with(&format!("{begin} is left out: ")), "{line}");
         }
         assert_eq!(warnings.len(), begins.len(), "{warnings:?}");
-        assert!(
-            warnings[0].contains("expected one of server, ca,") && warnings[4].contains("token_file"),
-            "{warnings:?}"
-        );
+        assert!(warnings[0].contains("expected one of server, ca,"), "{warnings:?}");
+        assert!(warnings[4].contains("token_file"), "{warnings:?}");
     }
 
     #[test]
     fn an_invalid_toml_file_is_ignored_entirely() {
         let (matches, warnings) = read_line(&["server = \"http://a\"\npool = oak\n"], "plimsoll run -- true");
         assert_ne!(value(&matches, "server"), "http://a");
-        assert!(
-            warnings.len() == 1 && warnings[0].starts_with("0.toml:2: ") && warnings[0].contains("left out"),
-            "{warnings:?}"
-        );
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(warnings[0].starts_with("0.toml:2: "), "{warnings:?}");
+        assert!(warnings[0].contains("left out"), "{warnings:?}");
     }
 
     #[test]

@@ -205,10 +205,8 @@ mod tests {
         assert_eq!(settings(&[], &ci), Ok(folded.clone()));
         assert_eq!(settings(&["--report", "text,json=a.json"], &ci).unwrap().file, Some("a.json".into()));
         assert_eq!(settings(&["--report", "json=a.json"], &ci).unwrap().style, Style::Text);
-        assert_eq!(
-            settings(&["--report-file", "b", "--report", "none"], &ci).unwrap().file,
-            Some("b".into())
-        );
+        let alone = settings(&["--report-file", "b", "--report", "none"], &ci).unwrap();
+        assert_eq!(alone.file, Some("b".into()));
         assert_eq!(settings(&["--quiet"], &ci), Ok(job_summary::Settings { style: Style::None, ..folded }));
         assert!(settings(&["--report", "loud"], &ci).unwrap_err().contains("expected text, line, none"));
         assert!(settings(&["--report", "json="], &ci).unwrap_err().contains("expected text, line, none"));

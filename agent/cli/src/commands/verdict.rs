@@ -139,8 +139,7 @@ mod tests {
         assert!(asked(&["correct", "7", "--why", "x"]).unwrap_err().contains("--cause"));
         assert!(asked(&["undo", "7", "--cause", "infra"]).unwrap_err().contains("undo takes neither"));
         let long = "x".repeat(501);
-        assert!(
-            asked(&["correct", "7", "--cause", "infra", "--why", &long]).unwrap_err().contains("500 bytes")
-        );
+        let too_long = asked(&["correct", "7", "--cause", "infra", "--why", &long]).unwrap_err();
+        assert!(too_long.contains("500 bytes"));
     }
 }

@@ -144,12 +144,9 @@ mod tests {
         let nothing = check_measuring(&FakeKernel::new().kernel()).await;
         assert!(nothing[0].is_failed() && nothing[0].finding.contains("/proc can be read"), "{nothing:?}");
         let tree = measurement_source(Source::ProcessTree, false, Some(Duration::from_millis(2)));
-        assert!(
-            !tree.is_ok()
-                && tree.finding.contains("a reading takes 2.00 ms")
-                && tree.finding.contains("kills for memory"),
-            "{tree:?}"
-        );
+        assert!(!tree.is_ok(), "{tree:?}");
+        assert!(tree.finding.contains("a reading takes 2.00 ms"), "{tree:?}");
+        assert!(tree.finding.contains("kills for memory"), "{tree:?}");
         let shared = measurement_source(Source::CgroupV2, false, Some(Duration::ZERO));
         assert!(shared.is_ok() && shared.finding.contains("other commands in it are counted"), "{shared:?}");
     }
@@ -164,14 +161,7 @@ mod tests {
     #[tokio::test]
     async fn an_unusable_spool_names_the_loss() {
         let (dir, file) = plimsoll_support::temporary::file_with("file", "");
-        let settings = |dir, bytes| Settings {
-            server: None,
-            trust: plimsoll_client::trust::Trust::default(),
-            spool_dir: dir,
-            spool_bytes: bytes,
-            job: CiJob::default(),
-            phases: None,
-        };
+        let settings = |spool_dir, spool_bytes| Settings { spool_dir, spool_bytes, ..Settings::default() };
         let refused = check_spool(&settings(file.join("spool"), 1 << 20)).await;
         assert!(!refused.is_ok() && refused.finding.contains("name another --spool-dir"), "{refused:?}");
         let full = check_spool(&settings(dir.path().join("spool"), u64::MAX - 1)).await;

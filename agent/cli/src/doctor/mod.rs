@@ -24,7 +24,7 @@ use crate::{
 pub(crate) use machine::check_job;
 
 /// The configuration to check: the same as for `run`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Settings {
     /// Address of the server; `None` if builds are measured without one.
     pub(crate) server: Option<String>,

@@ -111,11 +111,8 @@ mod tests {
             &["copr-rpmbuild", "--copr", "@team/apps", "-r", "fedora-42-x86_64"],
         ] {
             let key = described(words);
-            assert_eq!(
-                [key.arch.as_str(), key.build_system.as_str()],
-                ["fedora-42-x86_64", "rpm"],
-                "{words:?}"
-            );
+            assert_eq!(key.arch.as_str(), "fedora-42-x86_64", "{words:?}");
+            assert_eq!(key.build_system.as_str(), "rpm", "{words:?}");
             let is_named = words.contains(&"--copr");
             let expected = if is_named { ["@team", "apps"] } else { ["", ""] };
             assert_eq!([key.owner, key.project], expected, "{words:?}");

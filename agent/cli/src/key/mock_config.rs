@@ -97,10 +97,8 @@ mod tests {
         );
         let macros = [("vendor", "Copr"), ("copr_username", "@team")];
         let macros = macros.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        assert_eq!(
-            config,
-            MockConfig { chroot: Some("fedora-42-x86_64".to_owned()), macros: macros.to_vec() }
-        );
+        let expected = MockConfig { chroot: Some("fedora-42-x86_64".to_owned()), macros: macros.to_vec() };
+        assert_eq!(config, expected);
         assert_eq!(MockConfig::parse("include('templates/fedora-42.tpl')\n"), MockConfig::default());
     }
 

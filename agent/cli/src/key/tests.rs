@@ -69,10 +69,8 @@ fn a_stock_spack_job_says_all_about_itself() {
     assert_eq!(lineage, ["777", "curl@8.15.0 /abcdefg", "c0ffee"]);
     assert_eq!(job.attempt.as_deref(), Some("gitlab.spack.io:12345"));
     let asked = job.asked;
-    assert_eq!(
-        (asked.memory_request_bytes, asked.memory_limit_bytes),
-        (Some(16_000_000_000), Some(96 << 30))
-    );
+    assert_eq!(asked.memory_request_bytes, Some(16_000_000_000));
+    assert_eq!(asked.memory_limit_bytes, Some(96 << 30));
     assert_eq!((asked.cpu_request_cores, asked.cpu_limit_cores), (Some(4.0), None));
     assert_eq!(job.state_dir.as_deref(), Some("/root/.local/state"));
 }

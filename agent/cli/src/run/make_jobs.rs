@@ -29,7 +29,7 @@ const WORD_ENDS: &str = ";&|()<>`'\"";
 const MAKE_OPTIONS: [&str; 4] = ["--jobs", "--jobserver-auth", "--jobserver-fds", "-j"];
 
 /// The number of jobs of a command, and how to change it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct BuildJobs {
     command: Vec<OsString>,
     has_placeholder: bool,
@@ -67,15 +67,7 @@ impl BuildJobs {
 
     /// A command that keeps its number of jobs.
     pub(super) fn as_it_is(command: &[OsString]) -> Self {
-        Self {
-            command: command.to_vec(),
-            has_placeholder: false,
-            unchangeable: None,
-            reads_variables: false,
-            make_flags: String::new(),
-            current: None,
-            is_changed: false,
-        }
+        Self { command: command.to_vec(), ..Self::default() }
     }
 
     /// The current number of jobs; `None` if unknown.

@@ -237,11 +237,8 @@ mod tests {
             (None, false, AnySignal::INT, SignalReach::Group),
             (None, false, AnySignal::HUP, SignalReach::Agent),
         ] {
-            assert_eq!(
-                reach(witnessed, by_process, signal),
-                expected,
-                "{witnessed:?} {by_process} {signal:?}"
-            );
+            let reached = reach(witnessed, by_process, signal);
+            assert_eq!(reached, expected, "{witnessed:?} {by_process} {signal:?}");
         }
     }
 }

@@ -14,12 +14,11 @@ use nix::{
     sys::signal::{SigSet, SigmaskHow, Signal, kill},
     unistd::Pid,
 };
-use plimsoll_client::{delivery, trust::Trust};
-use plimsoll_proto::v1::{Key, Resources};
+use plimsoll_proto::v1::Key;
 use plimsoll_support::patience::eventually;
 
 use super::*;
-use crate::{job_summary, output::PHASE_TOOLS};
+use crate::output::PHASE_TOOLS;
 
 const SCRIPT: &str = "PLIMSOLL_TEST_SCRIPT";
 const LIMIT: &str = "PLIMSOLL_TEST_LIMIT";
@@ -44,26 +43,10 @@ fn agent_process() {
     let settings = Settings {
         command,
         attempt: attempt::Settings {
-            id: None,
             key: Key { package: "zlib".to_owned(), ..Key::default() },
             number: 1,
-            retries: String::new(),
-            pool: String::new(),
-            ticket: String::new(),
-            runner_tags: Vec::new(),
-            is_foreign: false,
-            notes: Vec::new(),
-            asked: Resources::default(),
-            rescue: plimsoll_measure::rescue::RescueSettings::default(),
             interval: Duration::from_secs(1),
-            delivery: delivery::Settings {
-                server: None,
-                trust: Trust::default(),
-                spool_dir: PathBuf::new(),
-                spool_bytes: 0,
-            },
-            patience: Duration::ZERO,
-            report: job_summary::Settings::default(),
+            ..attempt::Settings::default()
         },
         limit_memory: variable(LIMIT).map(|bytes| bytes.parse().unwrap()),
         limit_memory_most: None,

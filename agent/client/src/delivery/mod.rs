@@ -51,7 +51,7 @@ use crate::{
 const ORPHAN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where samples are sent, and how many bytes of them are kept until then.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// Address of the server, for example `http://127.0.0.1:7410`, or several with commas between them; `None`: only measure.
     pub server: Option<String>,

@@ -138,11 +138,8 @@ mod tests {
     fn a_non_grpc_response_suggests_port_and_proxy() {
         let text = |message: &str| DeliveryProblem::from_status(&Status::unavailable(message)).text;
         let proxy = text("grpc-status header missing, mapped from HTTP status code 502");
-        assert!(
-            proxy.starts_with("the answer was HTTP status 502 and no gRPC: use the port")
-                && proxy.contains("7410"),
-            "{proxy}"
-        );
+        assert!(proxy.starts_with("the answer was HTTP status 502 and no gRPC: use the port"), "{proxy}");
+        assert!(proxy.contains("7410"), "{proxy}");
         let page =
             "protocol error: received message with invalid compression flag: 60 (valid flags are 0 and 1)";
         assert!(text(page).starts_with("the answer was a page"), "{}", text(page));

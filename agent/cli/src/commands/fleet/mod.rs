@@ -253,10 +253,9 @@ mod tests {
     fn a_range_is_split_into_displayable_steps() {
         let step = |words: &str| stats(words).unwrap().step_ms;
         assert_eq!([step(""), step("--since 7d -o json"), step("--step 1d")], [0, 0, 86_400_000]);
-        assert_eq!(
-            [step("--since 30m"), step("--since 7d"), step("--since 4y")],
-            [60_000, 10_800_000, 28 * 86_400_000]
-        );
+        assert_eq!(step("--since 30m"), 60_000);
+        assert_eq!(step("--since 7d"), 10_800_000);
+        assert_eq!(step("--since 4y"), 28 * 86_400_000);
         for days in [1, 7, 60, 400, 5000, 20_000] {
             assert!(days * 86_400_000 / usual_step(days * 86_400_000) <= SHOWN_STEPS.max(1000), "{days}");
         }

@@ -143,11 +143,8 @@ fn the_sections_of_a_spec_file_are_phases() {
         .chain([PhaseMark::PhaseEnd])
         .collect();
     assert_eq!(scan(RPM.as_bytes()), expected);
-    assert_eq!(
-        Scanner::new(PhaseMarks { tools: vec![&BUILD_TOOLS[0]], ..PhaseMarks::default() })
-            .scan(RPM.as_bytes()),
-        []
-    );
+    let mut scanner = Scanner::new(PhaseMarks { tools: vec![&BUILD_TOOLS[0]], ..PhaseMarks::default() });
+    assert_eq!(scanner.scan(RPM.as_bytes()), []);
 }
 
 /// A package whose test fails.
@@ -172,10 +169,6 @@ fn real_rpmbuild_output_is_parsed_until_the_failure() {
     let mut marks = scan(&log);
     // newer versions make and remove a directory of their own around the sections
     marks.retain(|mark| *mark != phase("%mkbuilddir") && *mark != PhaseMark::PhaseEnd);
-    assert_eq!(
-        marks,
-        ["%prep", "%build", "%install", "%check"].map(phase),
-        "{}",
-        String::from_utf8_lossy(&log)
-    );
+    let log = String::from_utf8_lossy(&log);
+    assert_eq!(marks, ["%prep", "%build", "%install", "%check"].map(phase), "{log}");
 }

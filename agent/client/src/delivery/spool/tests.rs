@@ -45,11 +45,8 @@ fn a_torn_tail_costs_only_the_torn_record() {
         fs::File::options().write(true).open(&path).unwrap().set_len(whole - cut).unwrap();
         let mut backlog = adopted(&path);
         let batch = backlog.next_batch(&mut StreamCursor::default()).unwrap();
-        assert_eq!(
-            (batch.samples.len(), backlog.finish_after(9).unwrap().last_sequence),
-            (9, 9),
-            "cut {cut}"
-        );
+        assert_eq!(batch.samples.len(), 9, "cut {cut}");
+        assert_eq!(backlog.finish_after(9).unwrap().last_sequence, 9, "cut {cut}");
     }
 }
 
@@ -290,10 +287,8 @@ fn links_and_other_users_files_are_not_adopted() {
     // only root can give files away
     if chown(&path, Some(12_345), None).is_ok() {
         let refused = Spool::adopt(&path).unwrap_err().to_string();
-        assert!(
-            refused.contains("belongs to user 12345") && refused.contains("directory of its own"),
-            "{refused}"
-        );
+        assert!(refused.contains("belongs to user 12345"), "{refused}");
+        assert!(refused.contains("directory of its own"), "{refused}");
     }
 }
 

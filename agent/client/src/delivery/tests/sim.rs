@@ -123,11 +123,9 @@ impl World {
         (spool_bytes, seconds): (u64, u64),
     ) -> Self {
         let leader = Leader::default();
-        let (state, runs, dir) = (
-            Arc::<Mutex<CollectorState>>::default(),
-            Rc::<RefCell<Runs>>::default(),
-            TempDir::new().unwrap(),
-        );
+        let state = Arc::<Mutex<CollectorState>>::default();
+        let runs = Rc::<RefCell<Runs>>::default();
+        let dir = TempDir::new().unwrap();
         let mut sim = Builder::new()
             .rng_seed(seed)
             .tick_duration(tick)
@@ -323,10 +321,8 @@ fn hours(away: u64, spool_bytes: u64) -> World {
 #[test]
 fn a_long_outage_loses_nothing_within_the_spool() {
     let world = hours(3, 64 << 20);
-    assert_eq!(
-        world.runs.borrow().reports[&1],
-        DeliveryReport { delivered: true, ..DeliveryReport::default() }
-    );
+    let delivered = DeliveryReport { delivered: true, ..DeliveryReport::default() };
+    assert_eq!(world.runs.borrow().reports[&1], delivered);
     assert_eq!(world.lost(), 0);
     world.check();
 }

@@ -9,38 +9,28 @@ fn unusable_files_are_named_by_line() {
             "ci:\n  pipeline-gen:\n  # plimsoll: begin\n  - match_behavior: first\n    submapping:\n{lines}  # plimsoll: end\n"
         )
     };
+    let match_a = "    - match:\n      - 'a'\n";
+    let nested = format!("{}a: {}\n", PUBLISHED, "[".repeat(200) + &"]".repeat(200));
     for (text, why) in [
-        ("ci: [".to_owned(), "FILE: line 2: is no YAML"),
-        ("ci:\n\tpipeline-gen: []\n".to_owned(), "FILE: line 2: is no YAML"),
-        ("a: b\n".to_owned(), "FILE: has no list `ci: pipeline-gen:`"),
+        ("ci: [".to_owned(), "line 2: is no YAML"),
+        ("ci:\n\tpipeline-gen: []\n".to_owned(), "line 2: is no YAML"),
+        ("a: b\n".to_owned(), "has no list `ci: pipeline-gen:`"),
         (
             "ci:\n  pipeline-gen: []\n".to_owned(),
-            "FILE: line 2: pipeline-gen is not a list with a line for each section",
+            "line 2: pipeline-gen is not a list with a line for each section",
         ),
+        (PUBLISHED.replace("      - zlib\n", "<<<<<<< ours\n      - zlib\n"), "line 8: a merge conflict"),
+        (marked("    - match:\n      - 'a'\n      - \"a\"\n"), "line 8: a is there twice, also in line 7"),
         (
-            PUBLISHED.replace("      - zlib\n", "<<<<<<< ours\n      - zlib\n"),
-            "FILE: line 8: a merge conflict",
+            marked(&format!("{match_a}      build-job:\n        image: x\n")),
+            "line 9: \"image: x\" is not of the form",
         ),
-        (
-            marked("    - match:\n      - 'a'\n      - \"a\"\n"),
-            "FILE: line 8: a is there twice, also in line 7",
-        ),
-        (
-            marked("    - match:\n      - 'a'\n      build-job:\n        image: x\n"),
-            "FILE: line 9: \"image: x\" is not of the form",
-        ),
-        (marked("    - match: [a]\n"), "FILE: line 6: \"- match: [a]\" is not of the form"),
-        (
-            marked("").replace("  # plimsoll: end\n", ""),
-            "FILE: line 3: `# plimsoll: begin` and `# plimsoll: end`",
-        ),
-        (
-            format!("{}a: {}\n", PUBLISHED, "[".repeat(200) + &"]".repeat(200)),
-            "FILE: line 31: is nested more than 100 deep",
-        ),
+        (marked("    - match: [a]\n"), "line 6: \"- match: [a]\" is not of the form"),
+        (marked("").replace("  # plimsoll: end\n", ""), "line 3: `# plimsoll: begin` and `# plimsoll: end`"),
+        (nested, "line 31: is nested more than 100 deep"),
     ] {
         let found = Kept::spack(&text).refused(several());
-        assert!(found.starts_with(why), "{found}\nfor\n{text}");
+        assert!(found.starts_with(&format!("FILE: {why}")), "{found}\nfor\n{text}");
     }
     let two = [flat("a", 1.0), Recommendation { project: "b".into(), ..flat("b", 1.0) }];
     assert!(Kept::spack("").refused(two.into()).ends_with("there are 2: name one with --project"));
@@ -50,15 +40,12 @@ fn unusable_files_are_named_by_line() {
 
 #[test]
 fn unusable_files_of_other_formats_are_named() {
+    let no_job = "# plimsoll: begin\na: b\n# plimsoll: end\n";
     let twice = "# plimsoll: begin\n'a':\n  variables: {}\n'a':\n  variables: {}\n# plimsoll: end\n";
     for (format, text, why) in [
         (ProposalFormat::Gitlab, "a: [", "line 2: is no YAML"),
         (ProposalFormat::Gitlab, twice, "line 4: a is there twice"),
-        (
-            ProposalFormat::Kubernetes,
-            "# plimsoll: begin\na: b\n# plimsoll: end\n",
-            "line 2: is no job that Plimsoll writes",
-        ),
+        (ProposalFormat::Kubernetes, no_job, "line 2: is no job that Plimsoll writes"),
         (ProposalFormat::Csv, "package,memory\n", "line 1: the columns must begin with project,package,"),
         (ProposalFormat::Text, "", "--into needs -o spack, gitlab, kubernetes or csv"),
     ] {

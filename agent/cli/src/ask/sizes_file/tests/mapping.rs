@@ -130,10 +130,8 @@ fn a_variant_keeps_its_own_size() {
     let kept = Kept::spack("");
     let both = |large: f64| vec![row("trilinos", vec![build("~cuda", 3.0, 0.0), build("+cuda", large, 0.0)])];
     let (_, text) = kept.update(both(40.0));
-    assert!(
-        requests(&text).iter().any(|(spec, request)| spec == "trilinos+cuda" && request == "40960Mi"),
-        "{text}"
-    );
+    let own = |(spec, request): &(String, String)| spec == "trilinos+cuda" && request == "40960Mi";
+    assert!(requests(&text).iter().any(own), "{text}");
     assert_eq!(kept.update(both(39.5)).0, 0);
     // less, so that both would get the same: the spec stays, and follows
     let (_, text) = kept.update(both(3.0));
