@@ -11,7 +11,7 @@ use crate::{
     Store, chunk,
     codec::Record,
     envelope::RecordJoiner,
-    errors::{KeyText, StoreError},
+    errors::{KeyText, StoreResult},
     keys::{self, KeyKind},
     kv::{KeyValue, PageLimit, UnreadableRange},
     series_check::SeriesCheck,
@@ -72,7 +72,7 @@ pub async fn check_store(
     complete_since: Option<u64>,
     mut on_finding: impl FnMut(CheckFinding),
     mut progress: impl FnMut(u64),
-) -> Result<CheckReport, StoreError> {
+) -> StoreResult<CheckReport> {
     let mut checker = Checker { series: Some(SeriesCheck::new(complete_since)), ..Checker::new(last_commit) };
     let mut after: Option<Vec<u8>> = None;
     loop {

@@ -13,7 +13,7 @@ use tokio::sync::{
 };
 
 use super::{
-    errors::{CommitError, StoreError},
+    errors::{CommitError, StoreError, StoreResult},
     kv::{Batch, CommitReceipt},
     threads,
 };
@@ -100,7 +100,7 @@ impl<E: 'static> CommitQueue<E> {
     pub(crate) async fn call<T: Send + 'static>(
         &self,
         call: impl FnOnce(&mut E) -> T + Send + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> StoreResult<T> {
         let failed = |reason: &str| StoreError::Unavailable(reason.to_owned());
         let (answer, outcome) = oneshot::channel();
         // a caller that has gone drops the answer
@@ -118,7 +118,7 @@ impl<E: 'static> CommitQueue<E> {
 
     /// Waits until the accepted commits are written and the thread has ended; calls `meanwhile` before it waits. Later calls return
     /// success at once.
-    pub(crate) async fn close(&self, meanwhile: impl FnOnce()) -> Result<(), StoreError> {
+    pub(crate) async fn close(&self, meanwhile: impl FnOnce()) -> StoreResult<()> {
         let failed = |reason: &str| StoreError::Unavailable(reason.to_owned());
         if let Err(TrySendError::Full(_)) = self.messages.try_send(Message::Close) {
             return Err(failed("its queue is full; try to close it again"));

@@ -5,7 +5,7 @@ use plimsoll_core::domain::{AttemptId, Bytes, Millis, Sample};
 use super::{
     Store,
     chunk::{self, CompressionEffort, SampleRun},
-    errors::StoreError,
+    errors::StoreResult,
     keys::{self, KeyKind},
     kv::{KeyValue, PageLimit},
 };
@@ -26,7 +26,7 @@ pub struct SealedBlocks {
 }
 
 /// Reads a page of sealed blocks, sorted by attempt id, from the first key after `after` on.
-pub async fn blocks_after(store: &Store, after: Option<&[u8]>) -> Result<SealedBlocks, StoreError> {
+pub async fn blocks_after(store: &Store, after: Option<&[u8]>) -> StoreResult<SealedBlocks> {
     // a range of keys that cannot be read is skipped, with the blocks in it
     let (page, _gap) = store.scan_past(&KeyKind::Block.prefix(), after, PAGE_OF_BLOCKS).await?;
     let next = page.next_after();

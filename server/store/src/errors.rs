@@ -20,6 +20,9 @@ impl fmt::Debug for KeyText {
     }
 }
 
+/// What the store gives, or why it does not.
+pub(crate) type StoreResult<T> = Result<T, StoreError>;
+
 /// Which limit a commit exceeds.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommitBound {

@@ -100,10 +100,8 @@ mod tests {
             found.note(place, "torn");
         }
         let notice = found.notice().unwrap();
-        assert!(
-            notice.starts_with("2 damaged places found") && notice.contains("repair /data --into "),
-            "{notice}"
-        );
+        assert!(notice.starts_with("2 damaged places found"), "{notice}");
+        assert!(notice.contains("repair /data --into "), "{notice}");
         for n in 0..2 * MAX_PLACES {
             found.note(&n.to_string(), "torn");
         }

@@ -60,6 +60,7 @@ pub use chunk::SampleRun;
 pub use committing::PendingCommit;
 pub use downsample::{SealedBlocks, blocks_after, downsampled, last_elapsed, replace_block};
 pub use envelope::{MAX_RECORD, RecordError};
+use errors::StoreResult;
 pub use errors::{CommitBound, CommitError, KeyText, StoreError};
 pub use found_damage::FoundDamage;
 pub use keys::KeyKind;
@@ -155,7 +156,7 @@ impl Store {
     }
 
     /// Reads one value. The read sees every commit that was answered before the call.
-    pub async fn get(&self, key: &[u8]) -> Result<Option<VersionedValue>, StoreError> {
+    pub async fn get(&self, key: &[u8]) -> StoreResult<Option<VersionedValue>> {
         match self {
             Self::Sled(store) => store.get(key.to_vec()).await,
             Self::Postgres(PostgresStore { reader, .. }) | Self::View(DatabaseView { reader, .. }) => {
@@ -166,7 +167,7 @@ impl Store {
     }
 
     /// For each prefix, whether any key starts with it. One call into the engine answers for all prefixes.
-    pub async fn holds(&self, prefixes: Vec<Vec<u8>>) -> Result<Vec<bool>, StoreError> {
+    pub async fn holds(&self, prefixes: Vec<Vec<u8>>) -> StoreResult<Vec<bool>> {
         match self {
             Self::Sled(store) => store.holds(prefixes).await,
             Self::Postgres(PostgresStore { reader, .. }) | Self::View(DatabaseView { reader, .. }) => {
@@ -178,12 +179,7 @@ impl Store {
 
     /// A page of the entries with keys that start with `prefix`, in byte order of the keys, from the first key
     /// after `after` on.
-    pub async fn scan(
-        &self,
-        prefix: &[u8],
-        after: Option<&[u8]>,
-        limit: PageLimit,
-    ) -> Result<ScanPage, StoreError> {
+    pub async fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: PageLimit) -> StoreResult<ScanPage> {
         match self {
             Self::Sled(store) => store.scan(prefix.to_vec(), after.map(<[u8]>::to_vec), limit).await,
             Self::Postgres(PostgresStore { reader, .. }) | Self::View(DatabaseView { reader, .. }) => {
@@ -200,7 +196,7 @@ impl Store {
         prefix: &[u8],
         after: Option<&[u8]>,
         limit: PageLimit,
-    ) -> Result<PackedPage, StoreError> {
+    ) -> StoreResult<PackedPage> {
         match self {
             Self::Sled(store) => store.scan_packed(prefix.to_vec(), after.map(<[u8]>::to_vec), limit).await,
             Self::Postgres(PostgresStore { reader, .. }) | Self::View(DatabaseView { reader, .. }) => {
@@ -216,7 +212,7 @@ impl Store {
         prefix: &[u8],
         after: Option<&[u8]>,
         limit: PageLimit,
-    ) -> Result<(ScanPage, Option<UnreadableRange>), StoreError> {
+    ) -> StoreResult<(ScanPage, Option<UnreadableRange>)> {
         match self {
             Self::Sled(store) => store.scan_past(prefix.to_vec(), after.map(<[u8]>::to_vec), limit).await,
             Self::Postgres(PostgresStore { reader, .. }) | Self::View(DatabaseView { reader, .. }) => {
@@ -267,7 +263,7 @@ impl Store {
 
     /// Starts to read all entries as they are now, page by page, while commits go on. Only one snapshot can be
     /// read at a time.
-    pub async fn snapshot(&self) -> Result<Snapshot, StoreError> {
+    pub async fn snapshot(&self) -> StoreResult<Snapshot> {
         match self {
             Self::Sled(store) => store.snapshot().await.map(Snapshot::of_files),
             Self::Postgres(store) => store.snapshot().await.map(Snapshot::of_database),
@@ -277,7 +273,7 @@ impl Store {
     }
 
     /// Waits until accepted commits are written, and closes the files. Later commits are refused.
-    pub async fn close(&self) -> Result<(), StoreError> {
+    pub async fn close(&self) -> StoreResult<()> {
         match self {
             Self::Sled(store) => store.close().await,
             Self::Postgres(store) => store.close().await,

@@ -12,7 +12,7 @@ use super::{
     bytes::Damage,
     codec::Record,
     envelope::{JoinedRecord, RecordJoiner},
-    errors::StoreError,
+    errors::{StoreError, StoreResult},
     found_damage::FoundDamage,
     keys::KeyKind,
     kv::{PageLimit, UnreadableRange},
@@ -39,7 +39,7 @@ pub struct LoadReport {
 pub async fn load<T: Record + Send + 'static>(
     store: &Store,
     take: impl FnMut(T) + Send,
-) -> Result<LoadReport, StoreError> {
+) -> StoreResult<LoadReport> {
     load_past_damage(store, take, drop).await
 }
 
@@ -49,7 +49,7 @@ pub async fn load<T: Record + Send + 'static>(
 pub async fn each_summary(
     store: &Store,
     take: impl FnMut(&Summary) + Send + 'static,
-) -> Result<LoadReport, StoreError> {
+) -> StoreResult<LoadReport> {
     let (read, mut strips) = mpsc::channel::<PackedPage>(PAGES_AHEAD);
     let mut reading = SummaryReader {
         joiner: RecordJoiner::default(),
@@ -76,7 +76,7 @@ async fn read_packed_pages(
     store: &Store,
     prefix: &[u8],
     page_sender: mpsc::Sender<PackedPage>,
-) -> Result<u64, StoreError> {
+) -> StoreResult<u64> {
     let (mut after, mut unreadable) = (None, 0);
     loop {
         let strip = match store.scan_packed(prefix, after.as_deref(), PageLimit::PAGE).await {
@@ -158,7 +158,7 @@ pub async fn load_past_damage<T: Record + Send + 'static>(
     store: &Store,
     mut take: impl FnMut(T) + Send,
     mut on_unreadable: impl FnMut(UnreadableRange) + Send,
-) -> Result<LoadReport, StoreError> {
+) -> StoreResult<LoadReport> {
     let (mut loaded, mut unreadable) = (LoadReport::default(), 0);
     let found_damage = store.found_damage();
     let mut accept = |joined: JoinedRecord<T>| loaded.count_record(&found_damage, joined, &mut take);

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    errors::{CommitError, StoreError},
+    errors::{CommitError, StoreResult},
     found_damage::FoundDamage,
     kv::{
         Batch, CommitReceipt, KeyValue, PageLimit, ScanPage, StoreMode, StoreStatus, VersionedValue, WriteOp,
@@ -114,7 +114,7 @@ impl MemoryStore {
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "the same shape as the store on disk")]
-    pub(super) fn close(&self) -> Result<(), StoreError> {
+    pub(super) fn close(&self) -> StoreResult<()> {
         self.lock().refusal = Some("the store is closed".to_owned());
         Ok(())
     }

@@ -10,7 +10,7 @@ use super::{
     Store,
     codec::{KeyedRecord, Record},
     envelope::{self, JoinedRecord, RecordError, RecordJoiner},
-    errors::{CommitError, StoreError},
+    errors::{CommitError, StoreError, StoreResult},
     keys::{self, KeyKind},
     kv::{Batch, PageLimit},
     load::load,
@@ -60,7 +60,7 @@ pub fn delete_ticket(batch: &mut Batch, id: &TicketId) {
 }
 
 /// Reads the record of the numbers that were used as ticket ids.
-pub async fn read_ticket_numbers(store: &Store) -> Result<TicketNumbers, StoreError> {
+pub async fn read_ticket_numbers(store: &Store) -> StoreResult<TicketNumbers> {
     Ok(read(store, KeyKind::Numbers.key_of(keys::NUMBERS_PART)).await?.unwrap_or_default())
 }
 
@@ -79,21 +79,17 @@ pub fn delete_pod(batch: &mut Batch, id: &AttemptId) {
 }
 
 /// The summary of an attempt, if it has ended.
-pub async fn read_summary(store: &Store, id: &AttemptId) -> Result<Option<Summary>, StoreError> {
+pub async fn read_summary(store: &Store, id: &AttemptId) -> StoreResult<Option<Summary>> {
     read(store, KeyKind::Summary.prefix_of(id)).await
 }
 
 /// The verdict for the question with this fingerprint.
-pub async fn read_verdict(
-    store: &Store,
-    id: &AttemptId,
-    fingerprint: u64,
-) -> Result<Option<Verdict>, StoreError> {
+pub async fn read_verdict(store: &Store, id: &AttemptId, fingerprint: u64) -> StoreResult<Option<Verdict>> {
     read(store, keys::verdict(id, fingerprint)).await
 }
 
 /// The verdicts on an attempt, at most [`VERDICTS_ON_ATTEMPT`], the newest last. Damaged verdicts are skipped.
-pub async fn read_verdicts(store: &Store, id: &AttemptId) -> Result<Vec<Verdict>, StoreError> {
+pub async fn read_verdicts(store: &Store, id: &AttemptId) -> StoreResult<Vec<Verdict>> {
     let read = readable_verdicts(store, id, VERDICTS_ON_ATTEMPT).await?;
     let mut verdicts: Vec<Verdict> = read.into_iter().map(|(_, verdict)| verdict).collect();
     verdicts.truncate(VERDICTS_ON_ATTEMPT);
@@ -126,7 +122,7 @@ async fn readable_verdicts(
     store: &Store,
     id: &AttemptId,
     most: usize,
-) -> Result<Vec<(Vec<u8>, Verdict)>, StoreError> {
+) -> StoreResult<Vec<(Vec<u8>, Verdict)>> {
     let (prefix, mut after, mut joiner) =
         (KeyKind::Verdict.prefix_of(id), None::<Vec<u8>>, RecordJoiner::default());
     let mut read: Vec<JoinedRecord<Verdict>> = Vec::new();
@@ -159,7 +155,7 @@ pub async fn ids_after(
     store: &Store,
     kind: KeyKind,
     after: Option<&[u8]>,
-) -> Result<(Vec<AttemptId>, Option<Vec<u8>>), StoreError> {
+) -> StoreResult<(Vec<AttemptId>, Option<Vec<u8>>)> {
     // a range of keys that cannot be read is noted
     let (page, _gap) = store.scan_past(&kind.prefix(), after, ENTRIES_A_STEP).await?;
     let mut ids: Vec<AttemptId> = page.entries.iter().filter_map(|entry| keys::id_of(&entry.key)).collect();
@@ -224,20 +220,20 @@ pub async fn forget_verdicts<S: BuildHasher>(
 }
 
 /// For each of these attempts, whether any of its samples are stored.
-pub async fn have_samples(store: &Store, ids: &[&AttemptId]) -> Result<Vec<bool>, StoreError> {
+pub async fn have_samples(store: &Store, ids: &[&AttemptId]) -> StoreResult<Vec<bool>> {
     let prefixes = |id: &&AttemptId| [KeyKind::Fragment, KeyKind::Block].map(|kind| kind.prefix_of(id));
     let held = store.holds(ids.iter().flat_map(prefixes).collect()).await?;
     Ok(held.chunks(2).map(|of_one| of_one.contains(&true)).collect())
 }
 
 /// The attempts that have not ended.
-pub async fn open_attempts(store: &Store) -> Result<Vec<Attempt>, StoreError> {
+pub async fn open_attempts(store: &Store) -> StoreResult<Vec<Attempt>> {
     let mut attempts = Vec::new();
     load(store, |attempt| attempts.push(attempt)).await?;
     Ok(attempts)
 }
 
-pub(super) async fn read<T: Record>(store: &Store, key: Vec<u8>) -> Result<Option<T>, StoreError> {
+pub(super) async fn read<T: Record>(store: &Store, key: Vec<u8>) -> StoreResult<Option<T>> {
     // an unreadable range may contain other keys only: this key is looked for after it
     let (page, gap) = store.scan_past(&key, None, PageLimit::PAGE).await?;
     let mut joiner = RecordJoiner::default();

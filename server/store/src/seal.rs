@@ -11,7 +11,7 @@ use super::{
     bounds::BATCH_BYTES,
     chunk::{CompressionEffort, SampleRun},
     envelope::RecordError,
-    errors::{CommitError, StoreError},
+    errors::{CommitError, StoreError, StoreResult},
     found_damage::FoundDamage,
     keys::{self, KeyKind},
     kv::{Batch, CommitReceipt, DeleteProgress, PageLimit, ScanPage},
@@ -60,7 +60,7 @@ pub async fn compact_samples_up_to(
 }
 
 /// The fragments that begin at the sequence number `last` or before, as many as fit into one commit.
-async fn unsealed_fragments(store: &Store, id: &AttemptId, last: u64) -> Result<ScanPage, StoreError> {
+async fn unsealed_fragments(store: &Store, id: &AttemptId, last: u64) -> StoreResult<ScanPage> {
     let mut page = store.scan(&KeyKind::Fragment.prefix_of(id), None, FRAGMENTS_A_STEP).await?;
     let all = page.entries.len();
     page.entries.retain(|entry| keys::start_of(&entry.key).is_none_or(|start| start <= last));
@@ -136,7 +136,7 @@ pub async fn sweep_late_fragments(store: &Store) -> Result<DeleteProgress, SealE
     Ok(swept)
 }
 
-async fn has_entries(store: &Store, kind: KeyKind, id: &AttemptId) -> Result<bool, StoreError> {
+async fn has_entries(store: &Store, kind: KeyKind, id: &AttemptId) -> StoreResult<bool> {
     let page = store.scan(&kind.prefix_of(id), None, PageLimit { items: 1, bytes: 1 }).await?;
     Ok(!page.entries.is_empty())
 }

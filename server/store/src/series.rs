@@ -10,7 +10,7 @@ use super::{
     Store,
     chunk::{self, CompressionEffort, SampleRun},
     envelope::RecordError,
-    errors::StoreError,
+    errors::StoreResult,
     found_damage::FoundDamage,
     keys::{self, KeyKind},
     kv::{Batch, KeyValue, PageLimit},
@@ -91,7 +91,7 @@ pub async fn each_run(
     store: &Store,
     id: &AttemptId,
     take: impl FnMut(SampleRun) + Send,
-) -> Result<SeriesExtent, StoreError> {
+) -> StoreResult<SeriesExtent> {
     read_runs(store, id, take, false).await
 }
 
@@ -100,7 +100,7 @@ pub async fn each_run_past_damage(
     store: &Store,
     id: &AttemptId,
     take: impl FnMut(SampleRun) + Send,
-) -> Result<SeriesExtent, StoreError> {
+) -> StoreResult<SeriesExtent> {
     read_runs(store, id, take, true).await
 }
 
@@ -109,7 +109,7 @@ async fn read_runs(
     id: &AttemptId,
     mut take: impl FnMut(SampleRun) + Send,
     past_damage: bool,
-) -> Result<SeriesExtent, StoreError> {
+) -> StoreResult<SeriesExtent> {
     let mut fragments = Vec::new();
     each_page(store, &KeyKind::Fragment.prefix_of(id), past_damage, |page| fragments.extend(page)).await?;
     let mut cursor = ChunkCursor::new(FIRST_SEQUENCE, store.found_damage());
@@ -128,7 +128,7 @@ async fn each_page(
     prefix: &[u8],
     past_damage: bool,
     mut take: impl FnMut(Vec<KeyValue>) + Send,
-) -> Result<(), StoreError> {
+) -> StoreResult<()> {
     let mut after = None;
     loop {
         let page = if past_damage {
@@ -145,7 +145,7 @@ async fn each_page(
 }
 
 /// All samples of an attempt, in memory.
-pub async fn read_series(store: &Store, id: &AttemptId) -> Result<SeriesRead, StoreError> {
+pub async fn read_series(store: &Store, id: &AttemptId) -> StoreResult<SeriesRead> {
     let mut runs: Vec<SampleRun> = Vec::new();
     let extent = each_run(store, id, |run| push_run(&mut runs, run)).await?;
     Ok(SeriesRead { runs, extent })

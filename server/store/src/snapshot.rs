@@ -3,7 +3,7 @@
 use ulid::Ulid;
 
 use super::{
-    errors::StoreError,
+    errors::StoreResult,
     kv::{KeyValue, StoreIdentity},
     postgres::DatabaseSnapshot,
     sled::{EngineSnapshot, FORMAT_VERSION},
@@ -46,7 +46,7 @@ impl Snapshot {
 
     /// Reads the next entries; `None` at the end. An entry may be returned twice, with the same value.
     /// Errors: the store cannot be read, or it changed faster than the snapshot was read.
-    pub async fn next(&mut self) -> Result<Option<Vec<KeyValue>>, StoreError> {
+    pub async fn next(&mut self) -> StoreResult<Option<Vec<KeyValue>>> {
         match &mut self.0 {
             SnapshotSource::Sled(snapshot) => snapshot.next().await,
             SnapshotSource::Postgres(snapshot) => snapshot.next().await,

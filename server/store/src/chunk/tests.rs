@@ -177,17 +177,12 @@ fn empty_or_derivable_columns_cost_nothing() {
     };
     // codec, runs, presence; two varints of the clock and a byte for each step; memory, cpu; need; crc
     let without = 1 + (1 + 1 + 2) + 1 + (2 + 2 + 899) + (2 + 2) + (3 + 2) + 2 * 899 + 4;
-    assert!(
-        size(&plain, CompressionEffort::Fast) <= without,
-        "{} bytes",
-        size(&plain, CompressionEffort::Fast)
-    );
+    let with = size(&plain, CompressionEffort::Fast);
+    assert!(with <= without, "{with} bytes");
     for (effort, each) in [(CompressionEffort::Fast, 2), (CompressionEffort::Smallest, 0)] {
         let (before, after) = (size(&plain, effort), size(&zeros, effort));
-        assert!(
-            after <= before + (4 + PageCounters::ALL.len()) * each + 2,
-            "{after} after {before} bytes, {effort:?}"
-        );
+        let most = before + (4 + PageCounters::ALL.len()) * each + 2;
+        assert!(after <= most, "{after} after {before} bytes, {effort:?}");
     }
     let rising = |n: u64| Bytes((n * n % 97 + n / 3) * 4096);
     let same = |n: u64| Sample { memory: rising(n), need: rising(n), need_max: Some(rising(n)), ..zeros(n) };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-use super::errors::PostgresError;
+use super::errors::{PostgresError, PostgresResult};
 
 /// First version that is supported, as `server_version_num` writes it.
 const MIN_SERVER_VERSION: i32 = 150_000;
@@ -28,7 +28,7 @@ const SET_SESSION_SETTINGS: &str = "SELECT set_config('synchronous_commit', 'on'
 const POOLER_MISTAKE: &str = "store_url leads to a pooler that shares sessions or drops their settings (pgbouncer): name PostgreSQL itself";
 
 /// Checks the server behind a new connection, and completes the settings of its session.
-pub(super) async fn check_server(client: &Client) -> Result<(), PostgresError> {
+pub(super) async fn check_server(client: &Client) -> PostgresResult<()> {
     let facts = client.query_one(SELECT_SERVER_SETTINGS, &[]).await?;
     let (version, encoding): (i32, &str) = (facts.get("version"), facts.get("encoding"));
     let is = |fact: &str| facts.get::<_, bool>(fact);
@@ -63,7 +63,7 @@ pub(super) async fn check_server(client: &Client) -> Result<(), PostgresError> {
 
 /// Refuses a pooler that shares sessions: then two connections get the same session, or one gets another session while the
 /// second is in a transaction.
-pub(super) async fn check_unpooled(first: &Client, second: &Client) -> Result<(), PostgresError> {
+pub(super) async fn check_unpooled(first: &Client, second: &Client) -> PostgresResult<()> {
     let before = session_id(first).await?;
     second.batch_execute("BEGIN").await?;
     let other = session_id(second).await?;
@@ -74,7 +74,7 @@ pub(super) async fn check_unpooled(first: &Client, second: &Client) -> Result<()
 }
 
 /// Id of the session's process. Without a prepared statement, which some poolers do not know.
-async fn session_id(client: &Client) -> Result<Option<String>, PostgresError> {
+async fn session_id(client: &Client) -> PostgresResult<Option<String>> {
     let answer = client.simple_query("SELECT pg_backend_pid()").await?;
     let row = answer.iter().find_map(|message| match message {
         SimpleQueryMessage::Row(row) => row.get(0),

@@ -16,7 +16,7 @@ use tokio_postgres::{AsyncMessage, Client, SimpleQueryMessage};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::{
-    errors::{PostgresError, describe},
+    errors::{PostgresError, PostgresResult, describe},
     primary::Primary,
     settings::{Target, host_name},
 };
@@ -49,7 +49,7 @@ pub(super) struct Connection {
 impl Connection {
     /// Connects to the primary. Of several, the one with the latest timeline counts.
     /// Errors: there is none that may be used; the text has what is wrong with each host.
-    pub(super) async fn open(target: &Target) -> Result<Self, PostgresError> {
+    pub(super) async fn open(target: &Target) -> PostgresResult<Self> {
         let mut tries = JoinSet::new();
         for host in 0..target.hosts.len() {
             let target = target.clone();
@@ -91,7 +91,7 @@ impl Connection {
     }
 
     /// Connects to one host, and checks that it is a primary that may be used.
-    async fn open_host(target: &Target, host: usize) -> Result<Self, PostgresError> {
+    async fn open_host(target: &Target, host: usize) -> PostgresResult<Self> {
         let connected = target.connect(host).await;
         let (client, mut connection) = connected.map_err(|error| PostgresError::Passing(describe(&error)))?;
         let warnings = Arc::new(AtomicU64::new(0));
@@ -119,18 +119,14 @@ impl Connection {
     }
 }
 
-async fn try_host(target: &Target, host: usize) -> Result<Connection, PostgresError> {
+async fn try_host(target: &Target, host: usize) -> PostgresResult<Connection> {
     let late = || PostgresError::Passing(format!("no answer within {} s", HOST_WITHIN.as_secs()));
     let trying = timeout(HOST_WITHIN, Connection::open_host(target, host));
     trying.await.unwrap_or_else(|_elapsed| Err(late()))
 }
 
 /// Checks that a connection leads to a primary that may be used.
-pub(super) async fn check_primary(
-    target: &Target,
-    host: usize,
-    client: &Client,
-) -> Result<Primary, PostgresError> {
+pub(super) async fn check_primary(target: &Target, host: usize, client: &Client) -> PostgresResult<Primary> {
     // without a prepared statement, which some poolers do not know
     let answer = client.simple_query(SELECT_CLUSTER_POSITION).await?;
     let row = answer.iter().find_map(|message| match message {

@@ -13,7 +13,7 @@ use tokio_postgres::config::SslMode;
 use tokio_rustls::rustls::RootCertStore;
 
 use super::{
-    errors::PostgresError,
+    errors::{PostgresError, PostgresResult},
     tls::{self, Tls},
 };
 
@@ -88,7 +88,7 @@ impl CredentialFiles {
         password_file: Option<PathBuf>,
         ca_file: Option<PathBuf>,
         mode: SslMode,
-    ) -> Result<Self, PostgresError> {
+    ) -> PostgresResult<Self> {
         let sources = Sources { password_file, ca_file, mode };
         let credentials = sources.read().map_err(PostgresError::Lasting)?;
         let last = Mutex::new(LastRead { credentials, wrong: String::new() });

@@ -19,6 +19,9 @@ pub enum PostgresError {
     Taken(String),
 }
 
+/// What the database gives, or why it does not.
+pub(super) type PostgresResult<T> = Result<T, PostgresError>;
+
 impl PostgresError {
     /// An error that waiting does not cure.
     pub(super) fn lasting(text: impl Into<String>) -> Self {

@@ -10,7 +10,7 @@ use tokio_postgres::{Client, Error, binary_copy::BinaryCopyInWriter, error::SqlS
 
 use super::{
     connection::Connection,
-    errors::{PostgresError, describe},
+    errors::{PostgresError, PostgresResult, describe},
     opening::{OPEN_WITHIN, connect_checked, in_time},
     schema,
     settings::{PostgresSettings, Target},
@@ -45,7 +45,7 @@ impl fmt::Debug for DatabaseFiller {
 impl DatabaseFiller {
     /// Begins the transaction, and makes the tables of the store `identity`. Blocks, as the other functions do.
     /// Errors: the database has a store, or cannot keep one; the text says what to do.
-    pub(crate) fn begin(settings: &PostgresSettings, identity: StoreIdentity) -> Result<Self, PostgresError> {
+    pub(crate) fn begin(settings: &PostgresSettings, identity: StoreIdentity) -> PostgresResult<Self> {
         let target = Target::read(settings)?;
         let threads = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = threads
@@ -57,7 +57,7 @@ impl DatabaseFiller {
 
     /// Adds an entry; its version stays the same.
     /// Errors: the database refuses it, or is away.
-    pub(crate) fn put(&mut self, entry: &KeyValue) -> Result<(), PostgresError> {
+    pub(crate) fn put(&mut self, entry: &KeyValue) -> PostgresResult<()> {
         let Self { target, copy, runtime, .. } = self;
         let (version, value) = (entry.value.version.cast_signed(), &entry.value.value);
         let written = runtime.block_on(in_time(async {
@@ -101,10 +101,7 @@ impl From<PostgresError> for FillError {
     }
 }
 
-async fn begin(
-    target: &Target,
-    identity: StoreIdentity,
-) -> Result<(Connection, BinaryCopyInWriter), PostgresError> {
+async fn begin(target: &Target, identity: StoreIdentity) -> PostgresResult<(Connection, BinaryCopyInWriter)> {
     let connection = connect_checked(target).await?;
     let client = &connection.client;
     schema::begin_whole(client, identity).await?;

@@ -16,7 +16,10 @@ use std::{
 use plimsoll_base::own_files;
 use ulid::Ulid;
 
-use super::{errors::PostgresError, primary::Primary};
+use super::{
+    errors::{PostgresError, PostgresResult},
+    primary::Primary,
+};
 use crate::bytes;
 
 /// Size of a slot: a sector of the disk, so that an interrupted write damages one slot alone.
@@ -104,7 +107,7 @@ struct PositionFile {
 impl KeptPosition {
     /// Reads the file.
     /// Errors: it cannot be read, is a link, or both slots are damaged.
-    pub(super) fn read(path: Option<PathBuf>) -> Result<Self, PostgresError> {
+    pub(super) fn read(path: Option<PathBuf>) -> PostgresResult<Self> {
         let Some(path) = path else { return Ok(Self::default()) };
         let mut read = Vec::new();
         match own_files::open(&path).and_then(|mut file| file.read_to_end(&mut read)) {
@@ -128,7 +131,7 @@ impl KeptPosition {
     }
 
     /// Refuses a database that is older than what was kept, or has another store or none.
-    pub(super) fn check(&self, found: Option<&DatabasePosition>) -> Result<(), PostgresError> {
+    pub(super) fn check(&self, found: Option<&DatabasePosition>) -> PostgresResult<()> {
         let (Some(path), Some(kept)) = (&self.path, self.last()) else { return Ok(()) };
         let file = path.display();
         let DatabasePosition { store, timeline, epoch, commit, .. } = kept;

@@ -12,7 +12,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::{
     connection::Connection,
-    errors::PostgresError,
+    errors::{PostgresError, PostgresResult},
     settings::Target,
     shared::{DatabaseStatus, STILL_FOR},
 };
@@ -57,7 +57,7 @@ pub(super) struct LeaseState {
 
 impl LeaseState {
     /// Reads the lease; `None` if no server ever had it.
-    pub(super) async fn read(client: &Client) -> Result<Option<Self>, PostgresError> {
+    pub(super) async fn read(client: &Client) -> PostgresResult<Option<Self>> {
         let row = match client.query_opt(SELECT_LEASE, &[]).await {
             // who takes the lease first makes the tables
             Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => return Ok(None),
@@ -100,7 +100,7 @@ impl HeartbeatTask {
     }
 
     /// Ends the beat, and gives the lease up, so that a server that waits takes it at once.
-    pub(super) async fn give_up(&mut self, client: &Client, epoch: i64) -> Result<(), PostgresError> {
+    pub(super) async fn give_up(&mut self, client: &Client, epoch: i64) -> PostgresResult<()> {
         let Self(task) = self;
         task.abort();
         // a task that was aborted has no result
@@ -138,14 +138,14 @@ async fn keep_beating(target: &Target, epoch: i64, shared: Arc<DatabaseStatus>) 
 }
 
 /// Opens a connection for the beat.
-async fn connect(target: &Target) -> Result<Connection, PostgresError> {
+async fn connect(target: &Target) -> PostgresResult<Connection> {
     let connection = Connection::open(target).await?;
     connection.client.batch_execute(WITHOUT_STANDBY).await?;
     Ok(connection)
 }
 
 /// Beats once, and returns the database's time, milliseconds since 1970. Fails with [`PostgresError::Taken`] if the lease is not ours any more.
-async fn beat(client: &Client, epoch: i64) -> Result<i64, PostgresError> {
+async fn beat(client: &Client, epoch: i64) -> PostgresResult<i64> {
     match client.query_opt(UPSERT_HEARTBEAT, &[&epoch]).await? {
         Some(row) => Ok(row.get(0)),
         None => Err(taken(client, epoch).await),

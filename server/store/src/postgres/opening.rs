@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     checks::{check_server, check_unpooled},
     connection::Connection,
-    errors::PostgresError,
+    errors::{PostgresError, PostgresResult},
     kept_position::DatabasePosition,
     lease::{LEASE_POLL_INTERVAL, LeaseState, LeaseWatch},
     schema::{self, HeldStore},
@@ -39,10 +39,7 @@ pub(super) enum Takeover {
 
 impl Takeover {
     /// A step that waits, until it is to end.
-    async fn wait<T>(
-        &self,
-        step: impl Future<Output = Result<T, PostgresError>>,
-    ) -> Result<T, PostgresError> {
+    async fn wait<T>(&self, step: impl Future<Output = PostgresResult<T>>) -> PostgresResult<T> {
         let Self::WhenFree { ends, .. } = self else { return step.await };
         let stopped = || Err(PostgresError::lasting("stopped before the store was open"));
         ends.run_until_cancelled(step).await.unwrap_or_else(stopped)
@@ -59,10 +56,7 @@ impl fmt::Debug for Takeover {
 }
 
 /// Opens the store; returns it with the connection that writes.
-pub(super) async fn open(
-    target: &Target,
-    takeover: Takeover,
-) -> Result<(HeldStore, WriterSession), PostgresError> {
+pub(super) async fn open(target: &Target, takeover: Takeover) -> PostgresResult<(HeldStore, WriterSession)> {
     let mut connection = takeover.wait(in_time(connect(target))).await?;
     loop {
         let seen = match &takeover {
@@ -93,7 +87,7 @@ pub(super) async fn open(
 }
 
 /// Connects, and checks server and schema.
-async fn connect(target: &Target) -> Result<Connection, PostgresError> {
+async fn connect(target: &Target) -> PostgresResult<Connection> {
     let mut connection = Box::pin(connect_checked(target)).await?;
     check_position(target, &connection).await?;
     schema::prepare(&mut connection.client).await?;
@@ -104,7 +98,7 @@ async fn connect(target: &Target) -> Result<Connection, PostgresError> {
 async fn check_position(
     target: &Target,
     Connection { client, primary, .. }: &Connection,
-) -> Result<(), PostgresError> {
+) -> PostgresResult<()> {
     let found = schema::read_position(client).await?;
     let found = found.map(|(store, last)| DatabasePosition::at(primary, store, last));
     target.kept_position.check(found.as_ref())?;
@@ -115,7 +109,7 @@ async fn check_position(
 }
 
 /// Connects, and checks the server.
-pub(super) async fn connect_checked(target: &Target) -> Result<Connection, PostgresError> {
+pub(super) async fn connect_checked(target: &Target) -> PostgresResult<Connection> {
     let (connection, probe) = (Connection::open(target).await?, Connection::open(target).await?);
     check_unpooled(&connection.client, &probe.client).await?;
     check_server(&connection.client).await?;
@@ -123,7 +117,7 @@ pub(super) async fn connect_checked(target: &Target) -> Result<Connection, Postg
 }
 
 /// Connects again, as often as needed. Fails only if waiting does not help.
-async fn reconnect(target: &Target) -> Result<Connection, PostgresError> {
+async fn reconnect(target: &Target) -> PostgresResult<Connection> {
     let mut last = None;
     loop {
         match in_time(connect(target)).await {
@@ -144,7 +138,7 @@ async fn wait_until_free(
     target: &Target,
     connection: &mut Connection,
     on_holder: &dyn Fn(&str),
-) -> Result<i64, PostgresError> {
+) -> PostgresResult<i64> {
     let (mut watch, mut reported) = (LeaseWatch::default(), None);
     loop {
         if target.last_primary.has_replaced(&connection.primary) {
@@ -190,16 +184,11 @@ async fn was_replaced(target: &Target, connection: &Connection) -> bool {
 }
 
 /// Bounds a step of the opening.
-pub(super) async fn in_time<T>(
-    step: impl Future<Output = Result<T, PostgresError>>,
-) -> Result<T, PostgresError> {
+pub(super) async fn in_time<T>(step: impl Future<Output = PostgresResult<T>>) -> PostgresResult<T> {
     within(OPEN_WITHIN, step).await
 }
 
-async fn within<T>(
-    limit: Duration,
-    step: impl Future<Output = Result<T, PostgresError>>,
-) -> Result<T, PostgresError> {
+async fn within<T>(limit: Duration, step: impl Future<Output = PostgresResult<T>>) -> PostgresResult<T> {
     let late = |_elapsed| {
         let seconds = limit.as_secs();
         let text = "another session may hold a lock on the tables of the schema plimsoll, as a restore does until its end (look into \

@@ -10,7 +10,11 @@ use tokio_postgres::{Client, Config, Error};
 use tokio_util::task::TaskTracker;
 use ulid::Ulid;
 
-use super::{connection::check_primary, errors::PostgresError, settings::Target};
+use super::{
+    connection::check_primary,
+    errors::{PostgresError, PostgresResult},
+    settings::Target,
+};
 
 /// Most connections that read at once. With those of the writer, of its beat and of a snapshot, a server has up to 7.
 const READERS: usize = 4;
@@ -25,7 +29,7 @@ const NO_LIMIT: &str =
     "SELECT set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout'";
 
 /// Connections to the primary that the writer found last. A dead one is replaced as it is taken.
-pub(super) fn reading_pool(target: &Target, store: Ulid) -> Result<Pool, PostgresError> {
+pub(super) fn reading_pool(target: &Target, store: Ulid) -> PostgresResult<Pool> {
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     let manager = Manager::from_connect(Config::new(), ToLastPrimary(target.clone()), recycling);
     let timeouts =

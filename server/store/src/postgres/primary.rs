@@ -6,7 +6,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::errors::PostgresError;
+use super::errors::{PostgresError, PostgresResult};
 
 /// A primary that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl LastPrimary {
     }
 
     /// Refuses another cluster than the last one, and an earlier timeline of it.
-    pub(super) fn check(&self, found: &Primary) -> Result<(), PostgresError> {
+    pub(super) fn check(&self, found: &Primary) -> PostgresResult<()> {
         let Some(last) = self.get() else { return Ok(()) };
         if found.cluster != last.cluster {
             return Err(PostgresError::lasting(format!(

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     committing::CLOSED,
-    errors::{KeyText, StoreError},
+    errors::{KeyText, StoreError, StoreResult},
     found_damage::FoundDamage,
     kv::{KeyValue, PageLimit, ScanPage, UnreadableRange, VersionedValue},
     packed_page::PackedPage,
@@ -82,11 +82,11 @@ impl From<PoolError> for ReadFailure {
 }
 
 impl DatabaseReader {
-    pub(crate) async fn get(&self, key: &[u8]) -> Result<Option<VersionedValue>, StoreError> {
+    pub(crate) async fn get(&self, key: &[u8]) -> StoreResult<Option<VersionedValue>> {
         self.read(Query::Get(key.to_vec())).await.map(|rows| value(&rows))
     }
 
-    pub(crate) async fn holds(&self, prefixes: Vec<Vec<u8>>) -> Result<Vec<bool>, StoreError> {
+    pub(crate) async fn holds(&self, prefixes: Vec<Vec<u8>>) -> StoreResult<Vec<bool>> {
         let rows = self.read(Query::Holds(prefixes)).await?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
     }
@@ -96,7 +96,7 @@ impl DatabaseReader {
         prefix: &[u8],
         after: Option<&[u8]>,
         limit: PageLimit,
-    ) -> Result<ScanPage, StoreError> {
+    ) -> StoreResult<ScanPage> {
         self.try_scan(prefix, after, limit).await.map_err(|failure| self.error(failure))
     }
 
@@ -114,7 +114,7 @@ impl DatabaseReader {
         prefix: &[u8],
         after: Option<&[u8]>,
         limit: PageLimit,
-    ) -> Result<PackedPage, StoreError> {
+    ) -> StoreResult<PackedPage> {
         self.read(Query::page(prefix, after, limit)).await.map(|rows| packed_page(rows, limit))
     }
 
@@ -126,7 +126,7 @@ impl DatabaseReader {
         prefix: &[u8],
         after: Option<&[u8]>,
         limit: PageLimit,
-    ) -> Result<(ScanPage, Option<UnreadableRange>), StoreError> {
+    ) -> StoreResult<(ScanPage, Option<UnreadableRange>)> {
         match (self.try_scan(prefix, after, limit).await, &self.source) {
             (Err(ReadFailure::Damaged(_)), Source::Transaction(_)) => {}
             (read, _) => return read.map(|page| (page, None)).map_err(|failure| self.error(failure)),
@@ -144,7 +144,7 @@ impl DatabaseReader {
     }
 
     /// Reads the rows of these keys up to the first one behind damaged ones; returns whether there is such a one.
-    async fn read_rows(&self, prefix: &[u8], keys: &[Row], rows: &mut RowByRow) -> Result<bool, StoreError> {
+    async fn read_rows(&self, prefix: &[u8], keys: &[Row], rows: &mut RowByRow) -> StoreResult<bool> {
         for key in keys.iter().map(|row| row.get::<_, Vec<u8>>(0)) {
             let read = self.try_read(Query::Get(key.clone())).await;
             let before = rows.last.replace(key.clone()).unwrap_or_else(|| prefix.to_vec());
@@ -166,7 +166,7 @@ impl DatabaseReader {
         Ok(false)
     }
 
-    async fn read(&self, query: Query) -> Result<Vec<Row>, StoreError> {
+    async fn read(&self, query: Query) -> StoreResult<Vec<Row>> {
         self.try_read(query).await.map_err(|failure| self.error(failure))
     }
 

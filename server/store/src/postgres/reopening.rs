@@ -3,7 +3,7 @@
 use tokio_postgres::Client;
 
 use super::{
-    errors::PostgresError,
+    errors::{PostgresError, PostgresResult},
     schema::{self, HeldStore},
     shared::DatabaseStatus,
 };
@@ -20,7 +20,7 @@ pub(super) async fn check_store(
     client: &Client,
     held: &HeldStore,
     shared: &DatabaseStatus,
-) -> Result<(), PostgresError> {
+) -> PostgresResult<()> {
     let found = schema::store_id(client).await?;
     let StoreIdentity { id, sequence, .. } = held.identity;
     if found != id {
@@ -49,7 +49,7 @@ pub(super) async fn check_store(
 }
 
 /// Number of the last commit of this server or an earlier one. Where a newer server has removed those, none is missed.
-async fn own_last_commit(client: &Client, held: &HeldStore) -> Result<u64, PostgresError> {
+async fn own_last_commit(client: &Client, held: &HeldStore) -> PostgresResult<u64> {
     let own = client.query_opt(OWN_LAST_COMMIT, &[&held.epoch]).await?;
     let newer = client.query_opt(schema::LAST_COMMIT, &[]).await?;
     if own.is_none() && newer.is_some() {

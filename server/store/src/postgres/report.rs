@@ -4,7 +4,7 @@ use tokio_postgres::{Client, Row};
 use ulid::Ulid;
 
 use super::{
-    errors::PostgresError,
+    errors::PostgresResult,
     opening::{connect_checked, in_time},
     schema,
     settings::{PostgresSettings, Target},
@@ -57,13 +57,13 @@ pub struct DatabaseReport {
 impl DatabaseReport {
     /// Looks at a database.
     /// Errors: it cannot be reached or cannot keep a store; the text says what to do.
-    pub async fn read(settings: &PostgresSettings) -> Result<Self, PostgresError> {
+    pub async fn read(settings: &PostgresSettings) -> PostgresResult<Self> {
         let target = Target::read(settings)?;
         in_time(read(&target)).await.map_err(|error| target.named(error))
     }
 }
 
-async fn read(target: &Target) -> Result<DatabaseReport, PostgresError> {
+async fn read(target: &Target) -> PostgresResult<DatabaseReport> {
     let connection = connect_checked(target).await?;
     let client = &connection.client;
     let version = client.query_one(VERSION, &[]).await?;
@@ -87,7 +87,7 @@ async fn read(target: &Target) -> Result<DatabaseReport, PostgresError> {
 }
 
 /// Id of the store in the database, if any.
-async fn find_store(client: &Client) -> Result<Option<Ulid>, PostgresError> {
+async fn find_store(client: &Client) -> PostgresResult<Option<Ulid>> {
     if !schema::has_store(client).await? {
         return Ok(None);
     }

@@ -6,7 +6,11 @@
 use tokio_postgres::{Client, GenericClient, Row, Transaction, error::SqlState};
 use ulid::Ulid;
 
-use super::{errors::PostgresError, kept_position::DatabasePosition, primary::Primary};
+use super::{
+    errors::{PostgresError, PostgresResult},
+    kept_position::DatabasePosition,
+    primary::Primary,
+};
 use crate::{kv::StoreIdentity, sled::FORMAT_VERSION};
 
 /// How often the first table is tried, while another server makes it.
@@ -80,14 +84,14 @@ impl HeldStore {
 
 /// Creates the first table in an empty schema, and checks an existing schema. The rest is made by [`take_lease`]: a server that waits must
 /// not change tables under one that serves.
-pub(super) async fn prepare(client: &mut Client) -> Result<(), PostgresError> {
+pub(super) async fn prepare(client: &mut Client) -> PostgresResult<()> {
     create_identity(client).await?;
     check_identity(client.query_opt(IDENTITY, &[]).await?).map(drop)
 }
 
 /// Whether the database has a store.
 /// Errors: the schema has tables that are not ours.
-pub(super) async fn has_store(client: &Client) -> Result<bool, PostgresError> {
+pub(super) async fn has_store(client: &Client) -> PostgresResult<bool> {
     let found = client.query_one(SELECT_SCHEMA_STATE, &[]).await?;
     let (tables, ours): (i64, i64) = (found.get("tables"), found.get("ours"));
     if ours == 0 && tables > 0 {
@@ -99,7 +103,7 @@ pub(super) async fn has_store(client: &Client) -> Result<bool, PostgresError> {
 }
 
 /// Identity of the store that is there, with the number of its last commit. Changes nothing.
-pub(super) async fn read_identity(client: &Client) -> Result<StoreIdentity, PostgresError> {
+pub(super) async fn read_identity(client: &Client) -> PostgresResult<StoreIdentity> {
     if !has_store(client).await? {
         return Err(PostgresError::lasting(
             "the database has no store: check its name in store_url (a server makes one as it starts, and restore makes one of a backup)",
@@ -116,7 +120,7 @@ pub(super) async fn read_identity(client: &Client) -> Result<StoreIdentity, Post
 }
 
 /// Id of the store, with epoch and number of its last commit. `None` if the database has no store.
-pub(super) async fn read_position(client: &Client) -> Result<Option<(Ulid, (i64, u64))>, PostgresError> {
+pub(super) async fn read_position(client: &Client) -> PostgresResult<Option<(Ulid, (i64, u64))>> {
     if !has_store(client).await? {
         return Ok(None);
     }
@@ -131,7 +135,7 @@ pub(super) async fn read_position(client: &Client) -> Result<Option<(Ulid, (i64,
 
 /// Begins a transaction, and makes all tables in it for the store `identity`, which has no entries yet.
 /// Errors: there is a store already; nothing was changed.
-pub(super) async fn begin_whole(client: &Client, identity: StoreIdentity) -> Result<(), PostgresError> {
+pub(super) async fn begin_whole(client: &Client, identity: StoreIdentity) -> PostgresResult<()> {
     let taken = || {
         PostgresError::lasting(
             "the database has a store already, which stays as it is: name a database without one in store_url; or, if nothing in that store \
@@ -156,10 +160,7 @@ pub(super) async fn begin_whole(client: &Client, identity: StoreIdentity) -> Res
 
 /// Makes what is missing of the tables, and takes the lease from the server that had it. With `seen`, only if its epoch is still this one
 /// (0 for no lease); `None` if another server was faster, and nothing was made.
-pub(super) async fn take_lease(
-    client: &mut Client,
-    seen: Option<i64>,
-) -> Result<Option<HeldStore>, PostgresError> {
+pub(super) async fn take_lease(client: &mut Client, seen: Option<i64>) -> PostgresResult<Option<HeldStore>> {
     let transaction = client.transaction().await?;
     // servers that take the lease at once wait for each other here
     let (step, id) = lock_identity(&transaction).await?;
@@ -188,7 +189,7 @@ fn steps() -> i32 {
 }
 
 /// The store's id, for a connection that was made anew.
-pub(super) async fn store_id(client: &Client) -> Result<Ulid, PostgresError> {
+pub(super) async fn store_id(client: &Client) -> PostgresResult<Ulid> {
     let row = client.query_opt("SELECT store_id FROM plimsoll.identity WHERE id = 1", &[]).await?;
     row.and_then(|row| parse_id(row.get(0))).ok_or_else(no_identity)
 }
@@ -199,7 +200,7 @@ pub(super) fn last_commit(row: Option<&Row>) -> u64 {
 }
 
 /// Makes schema and identity where there is nothing yet.
-async fn create_identity(client: &mut Client) -> Result<(), PostgresError> {
+async fn create_identity(client: &mut Client) -> PostgresResult<()> {
     for _ in 0..MAX_FIRST_TABLE_TRIES {
         if has_store(client).await? {
             return Ok(());
@@ -237,12 +238,12 @@ async fn create_first_table(client: &impl GenericClient, id: Ulid) -> Result<(),
 }
 
 /// Locks the identity; returns the number of steps that were made, and the store's id.
-async fn lock_identity(transaction: &Transaction<'_>) -> Result<(usize, Ulid), PostgresError> {
+async fn lock_identity(transaction: &Transaction<'_>) -> PostgresResult<(usize, Ulid)> {
     check_identity(transaction.query_opt(&format!("{IDENTITY} FOR UPDATE"), &[]).await?)
 }
 
 /// Checks the identity that was read.
-fn check_identity(row: Option<Row>) -> Result<(usize, Ulid), PostgresError> {
+fn check_identity(row: Option<Row>) -> PostgresResult<(usize, Ulid)> {
     let row = row.ok_or_else(no_identity)?;
     let (step, format): (i32, i32) = (row.get(0), row.get(1));
     let known = STEPS.len();

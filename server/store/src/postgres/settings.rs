@@ -9,7 +9,7 @@ use tokio_postgres::{
 
 use super::{
     credentials::{CredentialFiles, Credentials},
-    errors::PostgresError,
+    errors::{PostgresError, PostgresResult},
     kept_position::KeptPosition,
     primary::LastPrimary,
     tls::DatabaseStream,
@@ -68,7 +68,7 @@ pub(super) struct Target {
 
 impl Target {
     /// Reads the URL and the files.
-    pub(super) fn read(settings: &PostgresSettings) -> Result<Self, PostgresError> {
+    pub(super) fn read(settings: &PostgresSettings) -> PostgresResult<Self> {
         let config =
             parse_url(&settings.url).map_err(|wrong| PostgresError::Lasting(format!("store_url {wrong}")))?;
         if settings.ca_file.is_some() && config.get_ssl_mode() == SslMode::Disable {

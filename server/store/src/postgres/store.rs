@@ -10,7 +10,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    errors::PostgresError,
+    errors::{PostgresError, PostgresResult},
     opening::Takeover,
     pool::reading_pool,
     reader::{DatabaseReader, Source, on_threads},
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     committing::{CommitQueue, Message, PendingCommit},
-    errors::{CommitError, StoreError},
+    errors::{CommitError, StoreError, StoreResult},
     found_damage::FoundDamage,
     group_commit::GroupCommit,
     kv::{Batch, StoreIdentity, StoreStatus},
@@ -54,7 +54,7 @@ struct PostgresStoreState {
 impl PostgresStore {
     /// Opens the store, or creates its tables, and takes it from a server that has it open. Blocks while it connects.
     /// Errors: the text names the setting and says what to do.
-    pub fn open(settings: &PostgresSettings) -> Result<Self, PostgresError> {
+    pub fn open(settings: &PostgresSettings) -> PostgresResult<Self> {
         let (opening, parts) = Self::begin_to_open(settings, Takeover::AtOnce)?;
         // the caller's thread may be one of a runtime, on which this must not wait
         let opened = thread::scope(|scope| scope.spawn(|| opening.blocking_recv()).join());
@@ -69,7 +69,7 @@ impl PostgresStore {
         settings: &PostgresSettings,
         on_holder: impl Fn(&str) + Send + 'static,
         stop: &CancellationToken,
-    ) -> Result<Option<Self>, PostgresError> {
+    ) -> PostgresResult<Option<Self>> {
         let ends = stop.child_token();
         // also if this future is dropped
         let _guard = ends.clone().drop_guard();
@@ -91,7 +91,7 @@ impl PostgresStore {
     fn begin_to_open(
         settings: &PostgresSettings,
         takeover: Takeover,
-    ) -> Result<(oneshot::Receiver<OpenResult>, OpeningStore), PostgresError> {
+    ) -> PostgresResult<(oneshot::Receiver<OpenResult>, OpeningStore)> {
         let target = Target::read(settings)?;
         let (opened, opening) = oneshot::channel();
         let of_writer = target.clone();
@@ -103,7 +103,7 @@ impl PostgresStore {
     fn with(
         opened: Result<OpenResult, oneshot::error::RecvError>,
         (target, queue): OpeningStore,
-    ) -> Result<Self, PostgresError> {
+    ) -> PostgresResult<Self> {
         let (identity, shared, readers, runtime) = opened.map_err(|_ended| ended_early())??;
         let snapshots = reading_pool(&target, identity.id)?;
         let found_damage = FoundDamage::in_database();
@@ -134,7 +134,7 @@ impl PostgresStore {
         self.state.shared.read()
     }
 
-    pub(crate) async fn snapshot(&self) -> Result<DatabaseSnapshot, StoreError> {
+    pub(crate) async fn snapshot(&self) -> StoreResult<DatabaseSnapshot> {
         let busy = "another snapshot is being read; wait for its end";
         let only = Arc::clone(&self.state.one_snapshot).try_acquire_owned();
         let only = only.map_err(|_taken| StoreError::Unavailable(busy.to_owned()))?;
@@ -145,7 +145,7 @@ impl PostgresStore {
     }
 
     /// Waits until the accepted commits are written, then ends the connections. Later calls return success at once.
-    pub(crate) async fn close(&self) -> Result<(), StoreError> {
+    pub(crate) async fn close(&self) -> StoreResult<()> {
         let end_reading = || {
             self.state.readers.close();
             self.state.snapshots.close();
@@ -158,7 +158,7 @@ impl PostgresStore {
 type OpeningStore = (Target, CommitQueue<Writer>);
 
 /// What a writer gives out once it has opened the store.
-type OpenResult = Result<(StoreIdentity, Arc<DatabaseStatus>, Pool, Handle), PostgresError>;
+type OpenResult = PostgresResult<(StoreIdentity, Arc<DatabaseStatus>, Pool, Handle)>;
 
 /// Opens the store, and writes until the queue is closed. The other threads of the connections end with it.
 fn run_writer(

@@ -8,7 +8,11 @@ use std::collections::BTreeMap;
 
 use tokio_postgres::{Statement, error::SqlState};
 
-use super::{connection::Connection, errors::PostgresError, lease};
+use super::{
+    connection::Connection,
+    errors::{PostgresError, PostgresResult},
+    lease,
+};
 use crate::{committing::CommitJob, kv::WriteOp};
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
@@ -83,7 +87,7 @@ impl<'a> GroupWrites<'a> {
 
 impl WriterSession {
     /// Prepares the statements.
-    pub(super) async fn prepare(connection: Connection) -> Result<Self, PostgresError> {
+    pub(super) async fn prepare(connection: Connection) -> PostgresResult<Self> {
         let client = &connection.client;
         Ok(Self {
             fence: client.prepare(FENCE).await?,
@@ -97,7 +101,7 @@ impl WriterSession {
     }
 
     /// Commits a group. After an error its fate is unknown: see [`Self::settle`].
-    pub(super) async fn apply(&self, epoch: i64, writes: &GroupWrites<'_>) -> Result<(), PostgresError> {
+    pub(super) async fn apply(&self, epoch: i64, writes: &GroupWrites<'_>) -> PostgresResult<()> {
         let (client, warnings) = (&self.connection.client, self.connection.warnings());
         let put = async {
             if writes.keys.is_empty() {
@@ -131,7 +135,7 @@ impl WriterSession {
     /// Whether the commit `number`, which had no answer, is there and is replicated. If it is not, it never will be: its number is
     /// taken, so a transaction that arrives late fails.
     /// Errors: nothing is known yet; the call may be repeated.
-    pub(super) async fn settle(&self, epoch: i64, number: i64) -> Result<bool, PostgresError> {
+    pub(super) async fn settle(&self, epoch: i64, number: i64) -> PostgresResult<bool> {
         let (client, warnings) = (&self.connection.client, self.connection.warnings());
         let (begun, fenced, given_up, applied, committed) = tokio::join!(
             biased;
@@ -152,12 +156,12 @@ impl WriterSession {
     }
 
     /// Fails if the database has no room, so that a full one is not taken for writable.
-    pub(super) async fn probe_room(&self) -> Result<(), PostgresError> {
+    pub(super) async fn probe_room(&self) -> PostgresResult<()> {
         Ok(self.connection.client.batch_execute(PROBE_ROOM).await?)
     }
 
     /// Removes numbers that are older than an hour.
-    pub(super) async fn prune(&self, last: i64) -> Result<(), PostgresError> {
+    pub(super) async fn prune(&self, last: i64) -> PostgresResult<()> {
         self.connection.client.execute(DELETE_OLD_COMMIT_NUMBERS, &[&last]).await?;
         Ok(())
     }
@@ -166,7 +170,7 @@ impl WriterSession {
         &self,
         epoch: i64,
         fenced: Result<u64, tokio_postgres::Error>,
-    ) -> Result<(), PostgresError> {
+    ) -> PostgresResult<()> {
         match fenced {
             Err(error) if error.code() == Some(&SqlState::DIVISION_BY_ZERO) => {
                 Err(lease::taken(&self.connection.client, epoch).await)
@@ -175,7 +179,7 @@ impl WriterSession {
         }
     }
 
-    fn check_warnings(&self, before: u64) -> Result<(), PostgresError> {
+    fn check_warnings(&self, before: u64) -> PostgresResult<()> {
         if self.connection.warnings() == before {
             return Ok(());
         }

@@ -7,7 +7,7 @@ use deadpool_postgres::{ClientWrapper, Object, Pool, PoolError, TimeoutType};
 use tokio::{sync::OwnedSemaphorePermit, time::timeout};
 
 use super::{
-    errors::PostgresError,
+    errors::PostgresResult,
     opening::{connect_checked, in_time},
     reader::{self, DatabaseReader, READ_WITHIN, ReadFailure, Source},
     schema,
@@ -15,7 +15,7 @@ use super::{
     writer::SELECT_SIZE,
 };
 use crate::{
-    errors::StoreError,
+    errors::{StoreError, StoreResult},
     found_damage::FoundDamage,
     kv::{KeyValue, PageLimit, StoreIdentity, StoreMode, StoreStatus},
 };
@@ -32,7 +32,7 @@ pub struct DatabaseView {
 impl DatabaseView {
     /// Begins the transaction. The connection lives in the runtime of the caller.
     /// Errors: there is no store, or it cannot be read; the text says what to do.
-    pub async fn open(settings: &PostgresSettings) -> Result<Self, PostgresError> {
+    pub async fn open(settings: &PostgresSettings) -> PostgresResult<Self> {
         let target = Target::read(settings)?;
         let begun = in_time(begin(&target)).await;
         let (client, identity, bytes) = begun.map_err(|error| target.named(error))?;
@@ -62,7 +62,7 @@ impl DatabaseView {
     }
 }
 
-async fn begin(target: &Target) -> Result<(ClientWrapper, StoreIdentity, u64), PostgresError> {
+async fn begin(target: &Target) -> PostgresResult<(ClientWrapper, StoreIdentity, u64)> {
     let connection = connect_checked(target).await?;
     reader::begin(&connection.client).await?;
     let identity = schema::read_identity(&connection.client).await?;
@@ -101,7 +101,7 @@ impl DatabaseSnapshot {
     }
 
     /// Reads the next entries; `None` at the end.
-    pub(crate) async fn next(&mut self) -> Result<Option<Vec<KeyValue>>, StoreError> {
+    pub(crate) async fn next(&mut self) -> StoreResult<Option<Vec<KeyValue>>> {
         let Some(reader) = &self.reader else { return Ok(None) };
         let read = reader.try_scan(b"", self.after.as_deref(), PageLimit::PAGE).await;
         let page = read.map_err(|failure| self.error(reader, failure))?;

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use super::{
     checks::check_server,
     connection::Connection,
-    errors::PostgresError,
+    errors::{PostgresError, PostgresResult},
     lease::HeartbeatTask,
     opening::{self, Takeover},
     pool::reading_pool,
@@ -61,7 +61,7 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Opens the store.
-    pub(super) async fn open(target: Target, takeover: Takeover) -> Result<Self, PostgresError> {
+    pub(super) async fn open(target: Target, takeover: Takeover) -> PostgresResult<Self> {
         let opened = opening::open(&target, takeover).await;
         let (held, session) = opened.map_err(|error| target.named(error))?;
         let readers = reading_pool(&target, held.identity.id)?;
@@ -80,7 +80,7 @@ impl Writer {
     }
 
     /// Gives the lease up, over a new connection if there is none.
-    async fn give_up(&mut self) -> Result<(), PostgresError> {
+    async fn give_up(&mut self) -> PostgresResult<()> {
         let connection = match self.session.take() {
             Some(session) => session.connection,
             None => Connection::open(&self.target).await?,
@@ -89,7 +89,7 @@ impl Writer {
     }
 
     /// Writes a group; returns the number of its last commit. After an error its fate may be unknown.
-    async fn write_within(&mut self, group: &[CommitJob]) -> Result<i64, PostgresError> {
+    async fn write_within(&mut self, group: &[CommitJob]) -> PostgresResult<i64> {
         let (deadline, mut pause) = (Instant::now() + COMMIT_WITHIN, FIRST_PAUSE);
         let mut sent = None;
         loop {
@@ -111,7 +111,7 @@ impl Writer {
     }
 
     /// Writes a group once. `sent`: the number with which an earlier attempt sent it.
-    async fn attempt(&mut self, group: &[CommitJob], sent: &mut Option<i64>) -> Result<i64, PostgresError> {
+    async fn attempt(&mut self, group: &[CommitJob], sent: &mut Option<i64>) -> PostgresResult<i64> {
         if self.session.is_none() {
             let (session, applied) = self.connect_and_settle().await?;
             self.session = Some(session);
@@ -128,7 +128,7 @@ impl Writer {
     }
 
     /// Connects again, and checks that the store is the one that was opened and has all that was acknowledged.
-    async fn connect_again(&self) -> Result<WriterSession, PostgresError> {
+    async fn connect_again(&self) -> PostgresResult<WriterSession> {
         let connection = Connection::open(&self.target).await?;
         check_server(&connection.client).await.map_err(PostgresError::passing)?;
         reopening::check_store(&connection.client, &self.held, &self.shared).await?;
@@ -139,7 +139,7 @@ impl Writer {
     }
 
     /// Connects again, and settles a group that had no answer; returns its number if it is there.
-    async fn connect_and_settle(&mut self) -> Result<(WriterSession, Option<i64>), PostgresError> {
+    async fn connect_and_settle(&mut self) -> PostgresResult<(WriterSession, Option<i64>)> {
         let session = self.connect_again().await?;
         let Some(number) = self.in_flight else { return Ok((session, None)) };
         let is_applied = session.settle(self.held.epoch, number).await?;
@@ -148,7 +148,7 @@ impl Writer {
         Ok((session, is_applied.then_some(number)))
     }
 
-    async fn try_to_recover(&mut self) -> Result<(), PostgresError> {
+    async fn try_to_recover(&mut self) -> PostgresResult<()> {
         let (session, _applied) = self.connect_and_settle().await?;
         if self.shared.status.refusal().is_some() {
             session.probe_room().await?;
@@ -163,7 +163,7 @@ impl GroupEngine for Writer {
     const COMMITS_WAIT: bool = false;
     const ENDED: &str = "the task that writes has ended; restart the server";
 
-    async fn write(&mut self, group: &[CommitJob]) -> Result<WrittenGroup, PostgresError> {
+    async fn write(&mut self, group: &[CommitJob]) -> PostgresResult<WrittenGroup> {
         let last = self.write_within(group).await?.cast_unsigned();
         if let Some(session) = &self.session {
             self.target.kept_position.note(self.held.position(&session.connection.primary));
@@ -196,7 +196,7 @@ impl GroupEngine for Writer {
     }
 
     /// A group without an answer is settled with an empty group after it.
-    async fn recover(&mut self) -> Result<(), PostgresError> {
+    async fn recover(&mut self) -> PostgresResult<()> {
         self.session = None;
         let tried = timeout(COMMIT_WITHIN, self.try_to_recover()).await;
         let tried = tried.unwrap_or_else(|_elapsed| Err(no_answer()));

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     StoreSettings,
     check::{CheckFinding, CheckReport, Checker},
-    errors::{KeyText, StoreError},
+    errors::{KeyText, StoreError, StoreResult},
     kv::{KeyValue, PageLimit, ScanPage, StoreIdentity, UnreadableRange},
 };
 
@@ -128,10 +128,7 @@ impl OfflineStore {
 
     /// Passes all entries to `take`, sorted by key, until `take` returns an error.
     /// Errors: the engine cannot read, or the error of `take`.
-    pub fn each_entry(
-        &self,
-        mut take: impl FnMut(KeyValue) -> Result<(), StoreError>,
-    ) -> Result<u64, StoreError> {
+    pub fn each_entry(&self, mut take: impl FnMut(KeyValue) -> StoreResult<()>) -> StoreResult<u64> {
         let mut count = 0;
         self.each_page(|page| {
             page.into_iter().try_for_each(|entry| {
@@ -167,10 +164,7 @@ impl OfflineStore {
         }
     }
 
-    fn each_page(
-        &self,
-        mut take: impl FnMut(Vec<KeyValue>) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+    fn each_page(&self, mut take: impl FnMut(Vec<KeyValue>) -> StoreResult<()>) -> StoreResult<()> {
         let mut after = None;
         loop {
             let page = self.engine.scan(&[], after.as_deref(), PageLimit::PAGE);

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{engine::Engine, engine_error::EngineError, engine_state::EngineState};
 use crate::{
-    errors::StoreError,
+    errors::{StoreError, StoreResult},
     keys::KeyKind,
     kv::{KeyValue, PageLimit, StoreIdentity},
 };
@@ -86,7 +86,7 @@ impl SharedSnapshot {
     }
 
     /// Records how far the reader is; returns the entries that the writer has handed over meanwhile.
-    fn advance(&self, place: SnapshotCursor) -> Result<Vec<KeyValue>, StoreError> {
+    fn advance(&self, place: SnapshotCursor) -> StoreResult<Vec<KeyValue>> {
         let mut state = self.lock();
         if state.too_slow {
             let reason = "the snapshot was read too slowly while the store changed; try again".to_owned();
@@ -123,7 +123,7 @@ impl EngineSnapshot {
     }
 
     /// Reads the next entries; `None` at the end. An entry may be returned twice, with the same value.
-    pub(crate) async fn next(&mut self) -> Result<Option<Vec<KeyValue>>, StoreError> {
+    pub(crate) async fn next(&mut self) -> StoreResult<Option<Vec<KeyValue>>> {
         let Some((index, after)) = self.next.take() else { return Ok(None) };
         // get the engine for each page: the writer may have reopened it since the last one
         let engine = self
@@ -148,7 +148,7 @@ fn read_page(
     (rescue, shared): (&SharedSnapshot, &EngineState),
     index: usize,
     after: &[u8],
-) -> Result<SnapshotStep, StoreError> {
+) -> StoreResult<SnapshotStep> {
     let prefix = READ_ORDER.get(index).copied().unwrap_or_default();
     let page = engine.scan(prefix, Some(after).filter(|after| !after.is_empty()), PageLimit::PAGE);
     let page = page.map_err(|error| StoreError::Unavailable(shared.note_read_error(&error)))?;

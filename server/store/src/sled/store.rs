@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     committing::{CommitQueue, PendingCommit},
-    errors::{CommitError, StoreError},
+    errors::{CommitError, StoreError, StoreResult},
     found_damage::FoundDamage,
     group_commit::GroupCommit,
     kv::{Batch, PageLimit, ScanPage, StoreIdentity, StoreStatus, UnreadableRange, VersionedValue},
@@ -69,11 +69,11 @@ impl SledStore {
         self.queue.begin(batch).await
     }
 
-    pub(crate) async fn get(&self, key: Vec<u8>) -> Result<Option<VersionedValue>, StoreError> {
+    pub(crate) async fn get(&self, key: Vec<u8>) -> StoreResult<Option<VersionedValue>> {
         self.read(move |engine| engine.get(&key)).await
     }
 
-    pub(crate) async fn holds(&self, prefixes: Vec<Vec<u8>>) -> Result<Vec<bool>, StoreError> {
+    pub(crate) async fn holds(&self, prefixes: Vec<Vec<u8>>) -> StoreResult<Vec<bool>> {
         let shared = Arc::clone(&self.shared);
         // keys that cannot be read may exist
         let holds = move |engine: &Engine, prefix: &[u8]| {
@@ -90,7 +90,7 @@ impl SledStore {
         prefix: Vec<u8>,
         after: Option<Vec<u8>>,
         limit: PageLimit,
-    ) -> Result<ScanPage, StoreError> {
+    ) -> StoreResult<ScanPage> {
         self.read(move |engine| engine.scan(&prefix, after.as_deref(), limit)).await
     }
 
@@ -99,7 +99,7 @@ impl SledStore {
         prefix: Vec<u8>,
         after: Option<Vec<u8>>,
         limit: PageLimit,
-    ) -> Result<PackedPage, StoreError> {
+    ) -> StoreResult<PackedPage> {
         // the caller reads past damage next, which notes it with its range of keys
         let read = self.call(move |engine| engine.scan_packed(&prefix, after.as_deref(), limit)).await?;
         read.map_err(|error| StoreError::Unavailable(error.to_string()))
@@ -110,7 +110,7 @@ impl SledStore {
         prefix: Vec<u8>,
         after: Option<Vec<u8>>,
         limit: PageLimit,
-    ) -> Result<(ScanPage, Option<UnreadableRange>), StoreError> {
+    ) -> StoreResult<(ScanPage, Option<UnreadableRange>)> {
         let read = self.read(move |engine| engine.scan_past(&prefix, after.as_deref(), limit)).await;
         if let Ok((_, Some(gap))) = &read {
             self.shared.note_damage(&gap.reason, gap);
@@ -132,7 +132,7 @@ impl SledStore {
         self.shared.status.watch()
     }
 
-    pub(crate) async fn snapshot(&self) -> Result<EngineSnapshot, StoreError> {
+    pub(crate) async fn snapshot(&self) -> StoreResult<EngineSnapshot> {
         let busy = || StoreError::Unavailable("another snapshot is being read; wait for its end".to_owned());
         let (identity, rescue) = self.queue.call(Writer::begin_snapshot).await?.ok_or_else(busy)?;
         Ok(EngineSnapshot::new(identity, rescue, Arc::clone(&self.shared)))
@@ -140,7 +140,7 @@ impl SledStore {
 
     /// Waits until the accepted commits are written, then releases the files. Later calls return success at
     /// once.
-    pub(crate) async fn close(&self) -> Result<(), StoreError> {
+    pub(crate) async fn close(&self) -> StoreResult<()> {
         self.queue.close(|| {}).await
     }
 
@@ -148,7 +148,7 @@ impl SledStore {
     async fn read<T: Send + 'static>(
         &self,
         call: impl FnOnce(&Engine) -> Result<T, EngineError> + Send + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> StoreResult<T> {
         self.call(call).await?.map_err(|error| {
             let reason = self.shared.note_read_error(&error);
             StoreError::Unavailable(format!("{}: {reason}", self.dir.display()))
@@ -159,7 +159,7 @@ impl SledStore {
     async fn call<T: Send + 'static>(
         &self,
         call: impl FnOnce(&Engine) -> Result<T, EngineError> + Send + 'static,
-    ) -> Result<Result<T, EngineError>, StoreError> {
+    ) -> StoreResult<Result<T, EngineError>> {
         let Some(engine) = self.shared.engine() else {
             let reason = self.shared.status.refusal().unwrap_or_else(|| "it is being reopened".to_owned());
             return Err(StoreError::Unavailable(reason));

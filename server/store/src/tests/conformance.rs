@@ -61,17 +61,11 @@ async fn pages_follow_each_other_without_gap_or_repeat() {
         assert_eq!(keys(&store, Some(b"k\x03"), four).await, (vec![4, 5, 6, 7], true));
         assert_eq!(keys(&store, Some(b"k\x07"), four).await, (vec![8, 9], false));
         assert_eq!(keys(&store, None, PageLimit { bytes: 1, ..PageLimit::PAGE }).await, (vec![0], true));
-        assert_eq!(
-            keys(&store, Some(b"a"), four).await,
-            (vec![0, 1, 2, 3], true),
-            "before the prefix is its begin"
-        );
+        let begin = keys(&store, Some(b"a"), four).await;
+        assert_eq!(begin, (vec![0, 1, 2, 3], true), "before the prefix is its begin");
         let all = store.scan(b"", None, PageLimit { items: usize::MAX, bytes: usize::MAX }).await.unwrap();
-        assert_eq!(
-            (all.entries.len(), all.more),
-            (12, false),
-            "what the store keeps for itself is not shown"
-        );
+        assert_eq!(all.entries.len(), 12, "what the store keeps for itself is not shown");
+        assert!(!all.more);
     }
 }
 

@@ -168,10 +168,8 @@ async fn check_two_servers(commits: u64) {
     let Some((history, epochs)) = append_from_two_servers(commits).await else { return };
     assert_eq!(history.anomalies(), []);
     let acknowledged = history.appends.iter().filter(|append| append.acknowledged.is_some()).count() as u64;
-    assert!(
-        acknowledged >= commits && epochs > commits / TURN / 4,
-        "{acknowledged} commits, {epochs} epochs"
-    );
+    assert!(acknowledged >= commits, "{acknowledged} commits, {epochs} epochs");
+    assert!(epochs > commits / TURN / 4, "{acknowledged} commits, {epochs} epochs");
 }
 
 #[tokio::test(flavor = "multi_thread")]

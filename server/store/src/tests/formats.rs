@@ -102,12 +102,8 @@ fn tickets() -> [Ticket; 2] {
             wall: Millis(60_000),
             project: "group/project".into(),
             by: "runner".into(),
-            sandbox: String::new(),
-            on_host: false,
-            upstream_tags: Vec::new(),
-            proven: false,
             asked: u64::MAX,
-            job_token_ends_unix_ms: None,
+            ..TicketClaim::default()
         },
         round: 7,
         number,

@@ -349,11 +349,8 @@ async fn every_damage_is_reported_and_has_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let (old, bytes) = filled(dir.path()).await;
     let whole = whole(dir.path()).await;
-    assert!(
-        whole.entries.contains_key(&[b"sgitlab.example.com:0002".as_slice(), &[0, 0]].concat()),
-        "{}",
-        id("x")
-    );
+    let summary = [b"sgitlab.example.com:0002".as_slice(), &[0, 0]].concat();
+    assert!(whole.entries.contains_key(&summary), "{}", id("x"));
     let files = files(&whole.dir);
     assert_eq!(files.len(), 6, "{files:?}");
     let cells = files.iter().flat_map(|file| KINDS.map(|damage| (file.as_str(), damage)));

@@ -33,10 +33,8 @@ async fn copies_use_the_given_directory_and_are_removed() {
     drop(looked);
     let copied = StoreCopy::of(&settings(dir.path()), Some(scratch.path())).unwrap();
     assert_eq!(value_in(&copied).await, b"value");
-    assert!(
-        matches!(Store::open(&settings(dir.path())), Err(OpenError::Locked { .. })),
-        "meanwhile it is in use"
-    );
+    let again = Store::open(&settings(dir.path()));
+    assert!(matches!(again, Err(OpenError::Locked { .. })), "meanwhile it is in use");
     drop(copied);
     assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
     assert_eq!(fs::read(&log).unwrap(), before);
