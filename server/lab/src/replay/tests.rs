@@ -35,22 +35,17 @@ fn surplus_includes_unused_and_lost_memory() {
     // the preset of 1 GiB fits the first build; the second needs 3 GiB: 1 and 2 GiB are lost, 4 GiB are held
     let tape = builds(&[GIB / 2, 3 * GIB], GIB);
     let tally = cost(&tape, PolicyKind::Preset, FailureTarget::AsItIs);
-    assert!(
-        (tally.all_builds.surplus_gib_hours - (0.5 + 1.0 + 2.0 + 1.0)).abs() < 1e-9,
-        "{:?}",
-        tally.all_builds
-    );
+    let surplus = tally.all_builds.surplus_gib_hours;
+    assert!((surplus - (0.5 + 1.0 + 2.0 + 1.0)).abs() < 1e-9, "{surplus}");
     assert!((tally.all_builds.need_gib_hours - 3.5).abs() < 1e-9);
     let value: serde_json::Value =
         serde_json::from_str(&json(&tape, &[(PolicyKind::Preset, tally.clone())], None, false)).unwrap();
     let number = |name: &str| value["policies"][0][name].as_f64().unwrap();
-    assert!(
-        (number("surplus_gib_hours") - 4.5).abs() < 1e-9 && (number("need_gib_hours") - 3.5).abs() < 1e-9
-    );
-    assert_eq!(
-        (tally.all_builds.scored, tally.all_builds.first_failed, tally.all_builds.failures),
-        (2, 1, 2)
-    );
+    assert!((number("surplus_gib_hours") - 4.5).abs() < 1e-9);
+    assert!((number("need_gib_hours") - 3.5).abs() < 1e-9);
+    assert_eq!(tally.all_builds.scored, 2);
+    assert_eq!(tally.all_builds.first_failed, 1);
+    assert_eq!(tally.all_builds.failures, 2);
 }
 
 #[test]
@@ -106,11 +101,9 @@ fn every_policy_settles_on_a_build_that_repeats() {
         let over = tally.all_builds.surplus_over_need();
         // VPA's buckets and margin, TaskVine's buckets and our limits hold most above a need that repeats
         let most = if kind == PolicyKind::PlimsollLimit { 16.0 } else { 0.3 };
-        assert!(
-            tally.all_builds.scored == 30 && tally.all_builds.failures == 0 && over < most,
-            "{}: {over}",
-            kind.as_str()
-        );
+        assert_eq!(tally.all_builds.scored, 30, "{}: {over}", kind.as_str());
+        assert_eq!(tally.all_builds.failures, 0, "{}: {over}", kind.as_str());
+        assert!(over < most, "{}: {over}", kind.as_str());
     }
 }
 
@@ -271,10 +264,8 @@ fn pod_surplus_counts_requests_and_losses_at_limits() {
         .map(|kind| cost(&tape, kind, FailureTarget::AsItIs).all_builds);
     assert!(request.failures > limit.failures, "{request:?} {limit:?}");
     assert_eq!(pod.failures, limit.failures);
-    assert!(
-        pod.surplus_gib_hours < limit.surplus_gib_hours && pod.surplus_gib_hours >= 0.0,
-        "{pod:?} {limit:?}"
-    );
+    assert!(pod.surplus_gib_hours < limit.surplus_gib_hours, "{pod:?} {limit:?}");
+    assert!(pod.surplus_gib_hours >= 0.0, "{pod:?} {limit:?}");
 }
 
 /// Needs of 1 GiB, one in twenty of 4 GiB, and what a person asked for who knew each of them.
@@ -359,11 +350,8 @@ fn limits_hold_as_often_as_expected() {
         .map(|bin| ["predictions", "expected", "observed"].map(|name| bin[name].as_f64().unwrap()))
         .filter(|[predictions, ..]| *predictions >= 200.0)
         .collect();
-    assert!(
-        bins.iter().any(|[_, expected, _]| *expected < 0.8)
-            && bins.iter().any(|[_, expected, _]| *expected > 0.95),
-        "{bins:?}"
-    );
+    assert!(bins.iter().any(|[_, expected, _]| *expected < 0.8), "{bins:?}");
+    assert!(bins.iter().any(|[_, expected, _]| *expected > 0.95), "{bins:?}");
     for [_, expected, observed] in &bins {
         assert!((expected - observed).abs() < 0.06, "{bins:?}");
     }

@@ -164,10 +164,9 @@ fn the_new_list_drops_only_packages_without_profit() {
     assert_eq!(read_back.to_string(), printed);
     let patterns: Vec<&str> = read_back.entries().iter().map(CoprEntry::pattern).collect();
     assert_eq!(patterns.len(), 4 + 10, "{printed}");
-    assert!(
-        !printed.contains("/serial-1$") && printed.contains("big_disk") && printed.contains("@other/"),
-        "{printed}"
-    );
+    assert!(!printed.contains("/serial-1$"), "{printed}");
+    assert!(printed.contains("big_disk"), "{printed}");
+    assert!(printed.contains("@other/"), "{printed}");
     assert!(patterns.contains(&"@team/apps(:[^/]*)?/[^/]*x86_64[^/]*/big-0$"), "{printed}");
     for package in (0..12).map(|n| format!("big-{n}")) {
         for name in [
@@ -242,10 +241,9 @@ fn measured_speedups_take_precedence_over_estimates() {
     let on_normal = || (0..4).map(|_| run("x86", 4, 4.0));
     // from the CPU time: all four cores were busy, so 64 would take a quarter of an hour
     let times = of((0..6).map(|_| run("", 4, 4.0)).collect()).unwrap();
-    assert_eq!(
-        (times.basis, times.normal, times.powerful),
-        (SpeedBasis::CpuTime, Millis(4 * 3_600_000), Millis(900_000))
-    );
+    assert_eq!(times.basis, SpeedBasis::CpuTime);
+    assert_eq!(times.normal, Millis(4 * 3_600_000));
+    assert_eq!(times.powerful, Millis(900_000));
     // but on the powerful builder it took three
     let times = of(on_normal().chain((0..3).map(|_| run("powerful", 64, 3.0))).collect()).unwrap();
     assert_eq!((times.basis, times.powerful), (SpeedBasis::Measured, Millis(3 * 3_600_000)));

@@ -205,15 +205,8 @@ mod tests {
         let Shape::Line(needs) = &line.shape else { panic!("{line:?}") };
         let highest = needs.iter().map(|(_, need)| *need).reduce(f64::max);
         assert_eq!(highest, Some(114.0));
-        assert!(
-            chart.description.starts_with("The need rises to more than 114 MiB within"),
-            "{}",
-            chart.description
-        );
-        assert!(
-            chart.description.contains("The highest reading is 87 MiB: the kill proves more"),
-            "{}",
-            chart.description
-        );
+        let description = &chart.description;
+        assert!(description.starts_with("The need rises to more than 114 MiB within"), "{description}");
+        assert!(description.contains("The highest reading is 87 MiB: the kill proves more"), "{description}");
     }
 }

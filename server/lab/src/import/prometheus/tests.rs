@@ -123,23 +123,19 @@ fn a_pod_in_two_windows_is_one_attempt() {
     let [summary] = summaries.as_slice() else { panic!("{found:?}") };
     assert_eq!(summary.attempt.as_str(), "gitlab.example:101");
     let key = &summary.key;
-    assert_eq!(
-        (key.project.as_str(), key.package.as_str(), key.git_ref.as_str()),
-        ("group/a", "compile", "main")
-    );
+    assert_eq!(key.project.as_str(), "group/a");
+    assert_eq!(key.package.as_str(), "compile");
+    assert_eq!(key.git_ref.as_str(), "main");
     assert_eq!((summary.started_unix_ms, summary.wall), (START_MS + 50 * 60_000, Millis(20 * 60_000)));
-    assert_eq!(
-        (summary.need_peak, summary.need_mean),
-        (Bytes::from_f64(3.0 * GIB), Bytes::from_f64(2.0 * GIB))
-    );
+    assert_eq!(summary.need_peak, Bytes::from_f64(3.0 * GIB));
+    assert_eq!(summary.need_mean, Bytes::from_f64(2.0 * GIB));
     assert_eq!((summary.memory_peak, summary.cpu), (Bytes::from_f64(4.0 * GIB), CpuMicros(1_800_000_000)));
     let asked = summary.resources;
     assert_eq!((asked.memory_request, asked.memory_limit), (Some(Bytes(4 << 30)), Some(Bytes(8 << 30))));
     assert_eq!((asked.cpu_request, asked.cpu_limit), (Some(Cores(2.0)), None));
-    assert_eq!(
-        (summary.outcome, summary.censored, summary.incomplete()),
-        (Outcome::Succeeded, false, Some(IncompleteNeed::Prometheus))
-    );
+    assert_eq!(summary.outcome, Outcome::Succeeded);
+    assert!(!summary.censored);
+    assert_eq!(summary.incomplete(), Some(IncompleteNeed::Prometheus));
     assert_eq!((summary.measured_cpu_peak(), summary.oom_kill), (None, None), "a mean is no peak");
     let totals = found.totals["ci"];
     assert!((totals.core_hours - 0.5).abs() < 1e-9 && (totals.used - 2.0 / 3.0).abs() < 1e-9, "{totals:?}");
@@ -193,10 +189,9 @@ fn ended_pods_are_packed_and_still_extended() {
     }
     assert_eq!(found[0], found[1]);
     let [a, b, c] = found[0].as_slice() else { panic!("{found:?}") };
-    assert_eq!(
-        (a.wall, a.cpu, a.outcome),
-        (Millis(170 * 60_000), CpuMicros(120_000_000), Outcome::Succeeded)
-    );
+    assert_eq!(a.wall, Millis(170 * 60_000));
+    assert_eq!(a.cpu, CpuMicros(120_000_000));
+    assert_eq!(a.outcome, Outcome::Succeeded);
     assert_eq!((b.outcome, b.cause), (Outcome::Failed, Some(Cause::Oom)));
     assert_eq!(c.wall, Millis(10 * 60_000));
 }
@@ -262,11 +257,8 @@ fn incomplete_and_jobless_pods_are_counted_but_excluded() {
     assert_eq!(found.coverage, coverage);
     let ids: Vec<String> = summaries(&found).iter().map(|summary| summary.attempt.to_string()).collect();
     assert_eq!(ids, ["gitlab.example:3"]);
-    assert!(
-        found.refusals.to_string().contains("ci/tiny: 5 cannot be the memory of a build"),
-        "{}",
-        found.refusals
-    );
+    let refusals = found.refusals.to_string();
+    assert!(refusals.contains("ci/tiny: 5 cannot be the memory of a build"), "{refusals}");
 }
 
 #[test]

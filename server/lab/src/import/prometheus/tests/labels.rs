@@ -46,19 +46,13 @@ fn queries_use_the_configured_label_names() {
     (labels.kube_pod, labels.build) = ("exported_pod".to_owned(), "work".to_owned());
     labels.variables.insert("CI_JOB_ID".to_owned(), "annotation_job".to_owned());
     labels.check().unwrap();
-    assert_eq!(
-        text(&labels, PrometheusQuestion::Memory),
-        "container_memory_working_set_bytes{container_name=\"work\",cluster=\"a\"}[3600s]"
-    );
-    assert!(
-        text(&labels, PrometheusQuestion::Limits).starts_with("max by (namespace,exported_pod,resource) (")
-    );
+    let memory = text(&labels, PrometheusQuestion::Memory);
+    assert_eq!(memory, "container_memory_working_set_bytes{container_name=\"work\",cluster=\"a\"}[3600s]");
+    let limits = text(&labels, PrometheusQuestion::Limits);
+    assert!(limits.starts_with("max by (namespace,exported_pod,resource) ("));
     let asked = text(&labels, PrometheusQuestion::Annotations);
-    assert!(
-        asked.starts_with(
-            "last_over_time(kube_pod_annotations{annotation_job!=\"\",cluster=\"a\"}[3600s]) or "
-        )
-    );
+    let expected = "last_over_time(kube_pod_annotations{annotation_job!=\"\",cluster=\"a\"}[3600s]) or ";
+    assert!(asked.starts_with(expected));
     for wrong in ["", "a-b", "1a", "a\"}) or up #"] {
         let labels = PrometheusLabels { pod: wrong.to_owned(), ..PrometheusLabels::default() };
         assert!(labels.check().unwrap_err().starts_with("pod: "), "{wrong}");
@@ -96,10 +90,9 @@ fn spack_annotations_yield_the_agents_key() {
     let summary = &summaries(&found)[0];
     assert_eq!(summary.attempt.as_str(), "gitlab.spack.io:12");
     let key = &summary.key;
-    assert_eq!(
-        (key.project.as_str(), key.package.as_str(), key.version.as_str()),
-        ("spack/spack-packages", "curl", "8.15.0")
-    );
+    assert_eq!(key.project.as_str(), "spack/spack-packages");
+    assert_eq!(key.package.as_str(), "curl");
+    assert_eq!(key.version.as_str(), "8.15.0");
     assert_eq!((key.hints.build_jobs, key.labels["pipeline"].as_str()), (Some(4), "777"));
     assert!(PrometheusLabels::allowlist().contains("job.runner.gitlab.com/id,job.runner.gitlab.com/name,"));
 }
