@@ -9,4 +9,4 @@ pub(crate) mod refusal;
 pub(crate) mod reports;
 pub(crate) mod shared_secret;
 
-pub(crate) use refusal::Refusal;
+pub(crate) use refusal::{Refusal, Reply};

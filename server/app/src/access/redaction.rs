@@ -9,7 +9,7 @@ use plimsoll_core::{
 };
 
 use super::{
-    Refusal,
+    Refusal, Reply,
     identity::Identity,
     privacy::{HIDDEN, PrivacySettings, hide_correction},
 };
@@ -24,7 +24,7 @@ pub(crate) struct Redactor {
 impl Redactor {
     /// Checks that the caller may filter and group by these labels; `group_label` may be empty.
     /// Errors: the values of a label are hidden from this caller.
-    pub(crate) fn may_ask(&self, filter: &Filter, group_label: &str) -> Result<(), Refusal> {
+    pub(crate) fn may_ask(&self, filter: &Filter, group_label: &str) -> Reply<()> {
         let may = |field, label: &str| {
             let allowed = self.private.may_ask(&self.caller, &filter.project, field, label);
             allowed.map_err(Refusal::Forbidden)

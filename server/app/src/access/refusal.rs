@@ -11,6 +11,9 @@ use plimsoll_store::StoreError;
 
 use crate::{access::identity::ExceededBound, runtime::answer_memory::TooLittleMemory};
 
+/// The reply to a request, or why the request was refused.
+pub(crate) type Reply<T> = Result<T, Refusal>;
+
 /// Why a request was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {

@@ -245,8 +245,7 @@ mod tests {
         for wrong in ["package", "label.=x", "color=red", &owner] {
             assert!(read(&[wrong]).is_err());
         }
-        assert!(
-            read(&["package=a", "package=b"]).unwrap_err().to_string().contains("package is given twice")
-        );
+        let twice = read(&["package=a", "package=b"]).unwrap_err().to_string();
+        assert!(twice.contains("package is given twice"));
     }
 }

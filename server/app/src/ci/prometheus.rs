@@ -82,27 +82,20 @@ mod tests {
             ("application/openmetrics-text;q=0.5,*/*;q=0.9", false),
             ("application/openmetrics-text;q=0.5,text/plain;q=0.4,*/*;q=0.9", true),
             ("application/openmetrics-text,text/plain", true),
-            (
-                "text/plain;version=0.0.4;q=0.5,application/openmetrics-text;version=1.0.0;q=0.6,*/*;q=0.1",
-                true,
-            ),
-            // what releases of Prometheus send
-            ("application/openmetrics-text; version=0.0.1,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", true),
-            (
-                "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
-                true,
-            ),
-            (
-                "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
-                true,
-            ),
-            (
-                "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
-                false,
-            ),
         ] {
             assert_eq!(prefers_openmetrics([accept].into_iter()), expected, "{accept}");
         }
+        for accept in [
+            "text/plain;version=0.0.4;q=0.5,application/openmetrics-text;version=1.0.0;q=0.6,*/*;q=0.1",
+            // what releases of Prometheus send
+            "application/openmetrics-text; version=0.0.1,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+            "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+            "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+        ] {
+            assert!(prefers_openmetrics([accept].into_iter()), "{accept}");
+        }
+        let protobuf = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+        assert!(!prefers_openmetrics([protobuf].into_iter()));
         assert!(prefers_openmetrics(["text/plain;q=0.5", "application/openmetrics-text"].into_iter()));
     }
 }

@@ -170,9 +170,8 @@ mod tests {
             std::fs::write(dir.path().join("plimsoll-linux-amd64"), bytes).unwrap();
             AgentFiles::read(dir.path()).map_err(|error| error.to_string())
         };
-        assert!(
-            AgentFiles::read(dir.path()).unwrap_err().to_string().contains("has no plimsoll-linux-amd64")
-        );
+        let missing = AgentFiles::read(dir.path()).unwrap_err().to_string();
+        assert!(missing.contains("has no plimsoll-linux-amd64"));
         let whole = elf(62, 1);
         let files = read(&whole).unwrap();
         assert_eq!(files.get("linux-amd64").unwrap().bytes.as_ref(), whole);

@@ -7,7 +7,7 @@ use plimsoll_proto::v1 as pb;
 
 use super::wire;
 use crate::{
-    access::{Refusal, identity::Identity},
+    access::{Reply, identity::Identity},
     door::Services,
     fleet::{AttemptService, StatisticsService},
     sizing::SizingService,
@@ -33,7 +33,7 @@ impl ReadApi {
         &self,
         caller: &Arc<Identity>,
         asked: pb::GetStatsRequest,
-    ) -> Result<pb::GetStatsResponse, Refusal> {
+    ) -> Reply<pb::GetStatsResponse> {
         let question = wire::filter::question(asked)?;
         Ok(wire::statistics::answer(self.statistics.report(caller, question).await?))
     }
@@ -43,7 +43,7 @@ impl ReadApi {
         &self,
         caller: &Arc<Identity>,
         asked: pb::ListAttemptsRequest,
-    ) -> Result<pb::ListAttemptsResponse, Refusal> {
+    ) -> Reply<pb::ListAttemptsResponse> {
         let mut page = wire::paging::Page::read(&asked)?;
         let filter = wire::filter::filter(asked.filter)?;
         let builder = page.builder();
@@ -57,7 +57,7 @@ impl ReadApi {
         &self,
         caller: &Arc<Identity>,
         asked: pb::RecommendRequest,
-    ) -> Result<pb::RecommendResponse, Refusal> {
+    ) -> Reply<pb::RecommendResponse> {
         let question = wire::recommendations::question(asked)?;
         let answer = self.statistics.recommend(caller, &self.sizing, question).await?;
         Ok(wire::recommendations::answer(answer))
@@ -68,7 +68,7 @@ impl ReadApi {
         &self,
         caller: &Arc<Identity>,
         asked: pb::GetAttemptRequest,
-    ) -> Result<pb::GetAttemptResponse, Refusal> {
+    ) -> Reply<pb::GetAttemptResponse> {
         let id = wire::attempt_id("attempt", &asked.attempt)?;
         let mut rows = wire::attempts::rows(asked.max_samples)?;
         let shown = self.attempts.show(caller, &id).await?;
@@ -85,11 +85,7 @@ impl ReadApi {
     }
 
     /// Answers the rpc `Explain`.
-    pub(crate) fn explain(
-        &self,
-        caller: &Identity,
-        asked: pb::PredictRequest,
-    ) -> Result<pb::ExplainResponse, Refusal> {
+    pub(crate) fn explain(&self, caller: &Identity, asked: pb::PredictRequest) -> Reply<pb::ExplainResponse> {
         let (key, limit) = wire::sizing::ask(asked)?;
         Ok(wire::sizing::explanation(self.sizing.explain(caller, key, limit)?))
     }
@@ -100,7 +96,7 @@ impl ReadApi {
         &self,
         caller: &Arc<Identity>,
         most: usize,
-    ) -> Result<(pb::WatchResponse, usize), Refusal> {
+    ) -> Reply<(pb::WatchResponse, usize)> {
         let (running, count) = self.attempts.highest(caller, most).await?;
         Ok((wire::attempts::changed(&running, &[]), count))
     }

@@ -6,7 +6,7 @@ use plimsoll_core::domain::{AttemptId, Outcome, Sample, Summary, Verdict};
 use tokio::sync::broadcast;
 
 use crate::{
-    access::{Refusal, identity::Identity, redaction::Redactor},
+    access::{Refusal, Reply, identity::Identity, redaction::Redactor},
     ingest::{AttemptChange, Ingest, RunningAttempt},
     verdicts::{MeantAttempt, Verdicts},
 };
@@ -40,7 +40,7 @@ impl AttemptService {
     /// The attempt with this id, else the only attempt with this id on any host (`HOST:ID`).
     /// Errors: the attempt is unknown or not visible to this caller (both give the same error), or several hosts have an attempt with this
     /// id (the error names them).
-    pub(crate) async fn show(&self, caller: &Arc<Identity>, id: &AttemptId) -> Result<ShownAttempt, Refusal> {
+    pub(crate) async fn show(&self, caller: &Arc<Identity>, id: &AttemptId) -> Reply<ShownAttempt> {
         let MeantAttempt { id: full, found } = self.verdicts.meant(caller, id).await?;
         let seen = found.filter(|(summary, _running)| caller.sees(&summary.key.project));
         let Some((summary, is_running)) = seen else {
@@ -58,11 +58,7 @@ impl AttemptService {
 
     /// Passes the samples of a shown attempt to `take`, in order; returns their number.
     /// Errors: the store cannot be read.
-    pub(crate) async fn series(
-        &self,
-        shown: &ShownAttempt,
-        take: impl FnMut(&Sample) + Send,
-    ) -> Result<u64, Refusal> {
+    pub(crate) async fn series(&self, shown: &ShownAttempt, take: impl FnMut(&Sample) + Send) -> Reply<u64> {
         Ok(self.ingest.series(&shown.summary.attempt, take).await?)
     }
 
@@ -73,7 +69,7 @@ impl AttemptService {
         &self,
         caller: &Arc<Identity>,
         most: usize,
-    ) -> Result<(Vec<RunningAttempt>, usize), Refusal> {
+    ) -> Reply<(Vec<RunningAttempt>, usize)> {
         let (running, count) = self.ingest.highest(most, Arc::clone(caller)).await?;
         let redactor = self.redactor(caller);
         Ok((running.into_iter().map(|running| shown(&redactor, running)).collect(), count))
@@ -81,7 +77,7 @@ impl AttemptService {
 
     /// A watch over all running attempts.
     /// Errors: the caller may see only some projects; a watch is over all.
-    pub(crate) fn watch(&self, caller: &Arc<Identity>) -> Result<AttemptWatch, Refusal> {
+    pub(crate) fn watch(&self, caller: &Arc<Identity>) -> Reply<AttemptWatch> {
         if !caller.projects.is_all() {
             let text =
                 format!("Watch shows the attempts of all projects, and {} may see only some", caller.name);
@@ -98,9 +94,7 @@ impl AttemptService {
 impl AttemptWatch {
     /// All running attempts, and a receiver of the changes from then on.
     /// Errors: the writer has stopped.
-    pub(crate) async fn begin(
-        &self,
-    ) -> Result<(Vec<RunningAttempt>, broadcast::Receiver<AttemptChange>), Refusal> {
+    pub(crate) async fn begin(&self) -> Reply<(Vec<RunningAttempt>, broadcast::Receiver<AttemptChange>)> {
         let (running, changes) = self.ingest.watch().await?;
         Ok((running.into_iter().map(|running| self.shown(running)).collect(), changes))
     }

@@ -85,18 +85,10 @@ impl Worker {
 pub(crate) fn end_of_abandoned(session: &Session) -> Finish {
     let (totals, rescue) = shown_by(session.acts);
     Finish {
-        attempt: session.attempt.id.clone(),
-        last_sequence: session.acknowledged,
-        lost: 0,
         wall: session.progress.last.map(|last| last.elapsed),
-        exit: None,
         totals,
-        keeps_ticket: false,
-        ended: false,
-        offloaded_to: String::new(),
-        phases: Vec::new(),
-        largest_process: None,
         rescue,
+        ..Finish::unknown(session.attempt.id.clone(), session.acknowledged)
     }
 }
 

@@ -10,7 +10,7 @@ use plimsoll_core::{
 };
 
 use super::{
-    Refusal,
+    Refusal, Reply,
     request::{AnswerSender, AttemptChange, EndRequest, Finish},
     seal_queue::{ClosedAttempt, SealQueue, SealedAttempt},
     session::Session,
@@ -69,7 +69,7 @@ impl Worker {
         finish: &Finish,
         stream: Option<&StreamHandle>,
         open: bool,
-    ) -> Result<(Session, Summary, bool), Refusal> {
+    ) -> Reply<(Session, Summary, bool)> {
         let id = &finish.attempt;
         let session = self.sessions.get(id).filter(|_| open).cloned();
         let mut session = session.ok_or_else(|| Refusal::NotOpen(id.clone()))?;
@@ -167,7 +167,7 @@ impl Worker {
 }
 
 /// Sends the result of an end to the caller; without a caller, logs an error.
-fn answer_end(answer: Option<AnswerSender<u64>>, attempt: &AttemptId, result: Result<u64, Refusal>) {
+fn answer_end(answer: Option<AnswerSender<u64>>, attempt: &AttemptId, result: Reply<u64>) {
     match (answer, result) {
         // the caller may no longer wait
         (Some(answer), result) => drop(answer.send(result)),
@@ -217,7 +217,7 @@ pub(crate) mod tests {
         assert_eq!([count("killed"), count("failed")], [1, 0]);
     }
 
-    fn ending(worker: &Worker, stream: &StreamHandle) -> (EndRequest, Receiver<Result<u64, Refusal>>) {
+    fn ending(worker: &Worker, stream: &StreamHandle) -> (EndRequest, Receiver<Reply<u64>>) {
         let (answer, answered) = oneshot::channel();
         let finish = end_of_abandoned(worker.sessions.values().next().unwrap());
         (EndRequest { finish, stream: Some(stream.clone()), answer: Some(answer) }, answered)

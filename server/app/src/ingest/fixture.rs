@@ -5,9 +5,7 @@ use std::{sync::Arc, time::Duration};
 /// An attempt of one and the same agent.
 pub(crate) use plimsoll_core::domain::test_attempt as attempt;
 use plimsoll_core::{
-    domain::{
-        AttemptId, Exit, FinalTotals, History, Millis, RetentionPolicy, Summary, Verdict, test_verdict,
-    },
+    domain::{AttemptId, Exit, History, Millis, RetentionPolicy, Summary, Verdict, test_verdict},
     predict, retry,
     shared_history::SharedHistory,
 };
@@ -99,20 +97,7 @@ pub(crate) async fn with_server<T>(
 
 /// The end of an attempt without samples, after a minute and with exit code 0.
 pub(crate) fn finish(attempt: AttemptId) -> Finish {
-    Finish {
-        attempt,
-        last_sequence: 0,
-        lost: 0,
-        wall: Some(Millis(60_000)),
-        exit: Some(Exit::Code(0)),
-        totals: FinalTotals::default(),
-        phases: Vec::new(),
-        largest_process: None,
-        rescue: None,
-        keeps_ticket: false,
-        ended: false,
-        offloaded_to: String::new(),
-    }
+    Finish { wall: Some(Millis(60_000)), exit: Some(Exit::Code(0)), ..Finish::unknown(attempt, 0) }
 }
 
 pub(crate) async fn put(store: &Store, summaries: &[Summary], verdicts: &[Verdict]) {

@@ -66,7 +66,7 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 pub(crate) use worker::Worker;
 
 pub(crate) use crate::{
-    access::refusal::{Refusal, unwritable},
+    access::refusal::{Refusal, Reply, unwritable},
     ingest::ci_outcomes::OutcomeStatus,
 };
 
@@ -131,7 +131,7 @@ impl Ingest {
         mut attempt: Attempt,
         stream: &StreamHandle,
         takes_new_id: bool,
-    ) -> Result<OpenedAttempt, Refusal> {
+    ) -> Reply<OpenedAttempt> {
         mask::attempt(&mut attempt);
         let attempt = Box::new(self.with_prediction(attempt));
         let stream = stream.clone();
@@ -140,16 +140,12 @@ impl Ingest {
 
     /// Stores samples, in the order of the calls. The answer is the sequence number up to which
     /// everything is on disk. Waits only for space in the queue.
-    pub(crate) async fn append(
-        &self,
-        append: Append,
-        stream: &StreamHandle,
-    ) -> Result<PendingAnswer<u64>, Refusal> {
+    pub(crate) async fn append(&self, append: Append, stream: &StreamHandle) -> Reply<PendingAnswer<u64>> {
         self.queue_request(|answer| Request::Append { append, stream: stream.clone(), answer }).await
     }
 
     /// Ends and seals an attempt; returns its last sequence number.
-    pub(crate) async fn finish(&self, mut finish: Finish, stream: &StreamHandle) -> Result<u64, Refusal> {
+    pub(crate) async fn finish(&self, mut finish: Finish, stream: &StreamHandle) -> Reply<u64> {
         mask::phases(&mut finish.phases);
         mask::processes(finish.largest_process.as_mut(), finish.rescue.as_mut());
         let finish = Box::new(finish);
@@ -164,9 +160,7 @@ impl Ingest {
     }
 
     /// All open attempts, and a receiver of the changes from then on.
-    pub(crate) async fn watch(
-        &self,
-    ) -> Result<(Vec<RunningAttempt>, broadcast::Receiver<AttemptChange>), Refusal> {
+    pub(crate) async fn watch(&self) -> Reply<(Vec<RunningAttempt>, broadcast::Receiver<AttemptChange>)> {
         self.ask_worker(|answer| Request::Watch { answer }).await
     }
 
@@ -176,12 +170,12 @@ impl Ingest {
         &self,
         most: usize,
         caller: Arc<Identity>,
-    ) -> Result<(Vec<RunningAttempt>, usize), Refusal> {
+    ) -> Reply<(Vec<RunningAttempt>, usize)> {
         self.ask_worker(|answer| Request::Highest { most, caller, answer }).await
     }
 
     /// The summary of an attempt, and whether the attempt is still open; `None` if it is unknown.
-    pub(crate) async fn find(&self, id: &AttemptId) -> Result<Option<(Arc<Summary>, bool)>, Refusal> {
+    pub(crate) async fn find(&self, id: &AttemptId) -> Reply<Option<(Arc<Summary>, bool)>> {
         if self.parts.history.knows(id) {
             return Ok(self.read(id).await?.map(|summary| (summary, false)));
         }
@@ -195,7 +189,7 @@ impl Ingest {
 
     /// The summary of an ended attempt for lists, without its phases. `None` if it is missing or
     /// damaged, so that the rest of the list is still shown.
-    pub(crate) async fn listed(&self, id: &AttemptId) -> Result<Option<Summary>, Refusal> {
+    pub(crate) async fn listed(&self, id: &AttemptId) -> Reply<Option<Summary>> {
         match store::read_summary(&self.parts.store, id).await {
             Ok(summary) => Ok(summary.map(|summary| Summary { phases: Vec::new(), ..summary })),
             // the store has noted it
@@ -205,7 +199,7 @@ impl Ingest {
     }
 
     /// Reads the summary of an ended attempt from disk.
-    async fn read(&self, id: &AttemptId) -> Result<Option<Arc<Summary>>, Refusal> {
+    async fn read(&self, id: &AttemptId) -> Reply<Option<Arc<Summary>>> {
         let summary = store::read_summary(&self.parts.store, id).await;
         Ok(summary?.map(Arc::new))
     }
@@ -245,7 +239,7 @@ impl Ingest {
 
     /// Writes a verdict to disk, and its cause into the attempt's summary. If one with this number was written already, returns that
     /// instead.
-    pub(crate) async fn record(&self, number: u64, verdict: Verdict) -> Result<Verdict, Refusal> {
+    pub(crate) async fn record(&self, number: u64, verdict: Verdict) -> Reply<Verdict> {
         let verdict = Box::new(verdict);
         self.ask_worker(|answer| Request::Record { fingerprint: number, verdict, answer }).await
     }
@@ -260,14 +254,14 @@ impl Ingest {
         store::forget_verdicts_if(&self.parts.store, attempt, is_meant).await.map(drop)
     }
 
-    async fn ask_worker<T>(&self, request: impl FnOnce(AnswerSender<T>) -> Request) -> Result<T, Refusal> {
+    async fn ask_worker<T>(&self, request: impl FnOnce(AnswerSender<T>) -> Request) -> Reply<T> {
         self.queue_request(request).await?.answer().await
     }
 
     async fn queue_request<T>(
         &self,
         request: impl FnOnce(AnswerSender<T>) -> Request,
-    ) -> Result<PendingAnswer<T>, Refusal> {
+    ) -> Reply<PendingAnswer<T>> {
         let (answer, answered) = oneshot::channel();
         let pending = PendingAnswer { answer_receiver: answered, metrics: Arc::clone(&self.parts.metrics) };
         match self.requests.send(request(answer)).await {
@@ -280,19 +274,19 @@ impl Ingest {
 /// A request that the worker has not answered yet.
 #[derive(Debug)]
 pub(crate) struct PendingAnswer<T> {
-    answer_receiver: oneshot::Receiver<Result<T, Refusal>>,
+    answer_receiver: oneshot::Receiver<Reply<T>>,
     metrics: Arc<Metrics>,
 }
 
 impl<T> PendingAnswer<T> {
     /// Waits for the answer. The future may be dropped and the method called again, until it has returned.
-    pub(crate) async fn answer(&mut self) -> Result<T, Refusal> {
+    pub(crate) async fn answer(&mut self) -> Reply<T> {
         let result = (&mut self.answer_receiver).await.unwrap_or(Err(Refusal::Stopping));
         self.count_refusal(result)
     }
 
     /// The answer if the worker has sent it already.
-    pub(crate) fn answer_now(&mut self) -> Option<Result<T, Refusal>> {
+    pub(crate) fn answer_now(&mut self) -> Option<Reply<T>> {
         match self.answer_receiver.try_recv() {
             Ok(result) => Some(self.count_refusal(result)),
             Err(oneshot::error::TryRecvError::Empty) => None,
@@ -300,7 +294,7 @@ impl<T> PendingAnswer<T> {
         }
     }
 
-    fn count_refusal<U>(&self, result: Result<U, Refusal>) -> Result<U, Refusal> {
+    fn count_refusal<U>(&self, result: Reply<U>) -> Reply<U> {
         if let Err(refusal) = &result {
             self.metrics.refusals.get_or_create(&KindLabel::of(refusal.kind())).inc();
         }

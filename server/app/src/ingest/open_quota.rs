@@ -7,7 +7,7 @@ use plimsoll_core::domain::Attempt;
 
 use crate::{
     access::identity::{Bound, UsageSlot},
-    ingest::{Refusal, stream_handle::StreamHandle},
+    ingest::{Refusal, Reply, stream_handle::StreamHandle},
 };
 
 /// One in this many attempts is reserved for trusted callers.
@@ -38,7 +38,7 @@ impl OpenQuota {
         attempt: &Attempt,
         stream: &StreamHandle,
         most: usize,
-    ) -> Result<Arc<QuotaShare>, Refusal> {
+    ) -> Reply<Arc<QuotaShare>> {
         let of_untrusted = most - most / TRUSTED_RESERVE;
         if attempt.opening.untrusted && self.untrusted() >= of_untrusted {
             return Err(Refusal::FullOfUntrusted(of_untrusted));
@@ -104,7 +104,7 @@ mod tests {
         access.identify(None, &[name.to_owned()], 0, Instant::now()).unwrap()
     }
 
-    async fn open(worker: &mut Worker, id: &str, caller: &Arc<Identity>) -> Result<(), Refusal> {
+    async fn open(worker: &mut Worker, id: &str, caller: &Arc<Identity>) -> Reply<()> {
         let mut attempt = fixture::attempt(id);
         attempt.opening.untrusted = !caller.trusted;
         let (answer, answered) = oneshot::channel();

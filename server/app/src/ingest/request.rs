@@ -11,11 +11,11 @@ use tokio::sync::{broadcast, oneshot};
 
 use crate::{
     access::identity::Identity,
-    ingest::{Refusal, ci_outcomes::OutcomeStatus, stream_handle::StreamHandle},
+    ingest::{Reply, ci_outcomes::OutcomeStatus, stream_handle::StreamHandle},
 };
 
 /// Where an answer is sent; sending does nothing if the caller no longer waits.
-pub(crate) type AnswerSender<T> = oneshot::Sender<Result<T, Refusal>>;
+pub(crate) type AnswerSender<T> = oneshot::Sender<Reply<T>>;
 
 /// A report of the CI system on one job.
 #[derive(Debug)]
@@ -120,6 +120,26 @@ pub(crate) struct Finish {
     /// Name of the service that ran the build: see
     /// [`Summary::offloaded_to`](plimsoll_core::domain::Summary::offloaded_to).
     pub(crate) offloaded_to: String,
+}
+
+impl Finish {
+    /// An end of which nothing else is known.
+    pub(crate) fn unknown(attempt: AttemptId, last_sequence: u64) -> Self {
+        Self {
+            attempt,
+            last_sequence,
+            lost: 0,
+            wall: None,
+            exit: None,
+            ended: false,
+            totals: FinalTotals::default(),
+            phases: Vec::new(),
+            largest_process: None,
+            rescue: None,
+            keeps_ticket: false,
+            offloaded_to: String::new(),
+        }
+    }
 }
 
 /// The end of an attempt: reported by its agent, or made by the server after a long silence.

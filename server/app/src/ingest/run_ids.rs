@@ -16,16 +16,12 @@ use plimsoll_core::domain::{Attempt, AttemptId, FieldViolation};
 use plimsoll_proto::job;
 use ring::digest;
 
-use super::{Refusal, session::Session, worker::Worker};
+use super::{Refusal, Reply, session::Session, worker::Worker};
 
 impl Worker {
     /// Returns the attempt with its requested id, or with another id that no other run has.
     /// Errors: other runs of its project have the ids that it may get.
-    pub(super) async fn with_own_id(
-        &self,
-        mut attempt: Attempt,
-        takes_new_id: bool,
-    ) -> Result<Attempt, Refusal> {
+    pub(super) async fn with_own_id(&self, mut attempt: Attempt, takes_new_id: bool) -> Reply<Attempt> {
         let asked = attempt.id.clone();
         if let Some(own) = self.own_run(&attempt) {
             attempt.id = own;
@@ -67,7 +63,7 @@ impl Worker {
 
     /// The project of the run that has the id of the attempt. `None` if the attempt may have its id: no run has it, this run has it
     /// already, or the run that has it gives way to this one.
-    async fn other_holder(&self, attempt: &Attempt) -> Result<Option<String>, Refusal> {
+    async fn other_holder(&self, attempt: &Attempt) -> Reply<Option<String>> {
         if let Some(open) = self.latest(&attempt.id) {
             let may_have_it = open.attempt.is_same_agent(attempt) || open.attempt.yields_to(attempt);
             return Ok((!may_have_it).then(|| open.attempt.key.project.clone()));
@@ -103,11 +99,7 @@ mod tests {
         attempt
     }
 
-    async fn opened(
-        worker: &mut Worker,
-        attempt: Attempt,
-        takes_new_id: bool,
-    ) -> Result<OpenedAttempt, Refusal> {
+    async fn opened(worker: &mut Worker, attempt: Attempt, takes_new_id: bool) -> Reply<OpenedAttempt> {
         let (answer, answered) = oneshot::channel();
         let (attempt, stream) = (Box::new(attempt), StreamHandle::new());
         worker.handle_requests([Request::Open { attempt, stream, takes_new_id, answer }].into_iter()).await;

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::{
     ingest::{
-        Refusal,
+        Refusal, Reply,
         open_quota::QuotaShare,
         request::{Append, Finish, NewSamples, RunningAttempt},
         stream_handle::StreamHandle,
@@ -84,7 +84,7 @@ impl Session {
     }
 
     /// Lets `stream` write to the attempt, and ends an older stream of the same agent.
-    pub(crate) fn hand_to(&mut self, attempt: &Attempt, stream: &StreamHandle) -> Result<(), Refusal> {
+    pub(crate) fn hand_to(&mut self, attempt: &Attempt, stream: &StreamHandle) -> Reply<()> {
         if !self.attempt.is_same_agent(attempt) {
             return Err(Refusal::Held(attempt.id.clone()));
         }
@@ -107,7 +107,7 @@ impl Session {
     }
 
     /// Checks that `stream` may write to the attempt.
-    pub(crate) fn check_holder(&self, stream: &StreamHandle) -> Result<(), Refusal> {
+    pub(crate) fn check_holder(&self, stream: &StreamHandle) -> Reply<()> {
         match &self.holder {
             Some(holder) if holder == stream => Ok(()),
             _ if stream.taken_over() == Some(&self.attempt.id) => {
@@ -125,7 +125,7 @@ impl Session {
         &mut self,
         batch: Append,
         skipped: &mut SkippedFacts,
-    ) -> Result<Option<NewSamples>, Refusal> {
+    ) -> Reply<Option<NewSamples>> {
         let expected = self.acknowledged + 1;
         if batch.first_sequence - batch.lost > expected {
             let attempt = batch.attempt;
@@ -176,7 +176,7 @@ impl Session {
 
     /// Checks that all sequence numbers of an ended attempt have arrived or were declared lost, and
     /// counts the lost ones.
-    pub(crate) fn close(&mut self, finish: &Finish) -> Result<(), Refusal> {
+    pub(crate) fn close(&mut self, finish: &Finish) -> Reply<()> {
         if finish.last_sequence < self.acknowledged {
             let description =
                 format!("is {}, but {} numbers are acknowledged", finish.last_sequence, self.acknowledged);

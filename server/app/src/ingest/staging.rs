@@ -7,7 +7,7 @@ use plimsoll_core::domain::{Attempt, AttemptId, Summary, Verdict};
 use plimsoll_store as store;
 
 use super::{
-    Refusal,
+    Refusal, Reply,
     causes::{self, CauseChange},
     commit::staged::PromisedAnswer,
     request::{AnswerSender, Append, OpenedAttempt},
@@ -76,7 +76,7 @@ impl Worker {
         attempt: &Attempt,
         asked: &AttemptId,
         stream: &StreamHandle,
-    ) -> Result<FoundAttempt, Refusal> {
+    ) -> Reply<FoundAttempt> {
         let mut found = match self.latest(&attempt.id) {
             Some(open) if open.attempt.yields_to(attempt) => {
                 self.take_over_open(attempt).await?;
@@ -97,7 +97,7 @@ impl Worker {
         attempt: &Attempt,
         asked: &AttemptId,
         stream: &StreamHandle,
-    ) -> Result<FoundAttempt, Refusal> {
+    ) -> Reply<FoundAttempt> {
         match self.sealed_summary(&attempt.id).await? {
             // the attempt is sealed, but its agent did not get the answer to its end
             Some(sealed) if sealed.is_of(attempt) => return Ok(FoundAttempt::Sealed(sealed)),
@@ -125,7 +125,7 @@ impl Worker {
         Ok(FoundAttempt::Open(Box::new(session)))
     }
 
-    pub(super) async fn sealed_summary(&self, id: &AttemptId) -> Result<Option<Arc<Summary>>, Refusal> {
+    pub(super) async fn sealed_summary(&self, id: &AttemptId) -> Reply<Option<Arc<Summary>>> {
         let summary = store::read_summary(&self.parts.store, id).await?;
         Ok(summary.map(Arc::new))
     }
@@ -144,7 +144,7 @@ impl Worker {
     }
 
     /// The attempt with the new samples applied, and their number.
-    fn accept(&mut self, append: Append, stream: &StreamHandle) -> Result<(Session, u64), Refusal> {
+    fn accept(&mut self, append: Append, stream: &StreamHandle) -> Reply<(Session, u64)> {
         let id = append.attempt.clone();
         let mut session = self.latest(&id).ok_or_else(|| Refusal::NotOpen(id.clone()))?;
         session.check_holder(stream)?;
@@ -206,7 +206,7 @@ impl Worker {
 
     /// The change of an attempt's summary by a new verdict; `None` if the attempt is open, has no
     /// summary yet, or its summary stays the same.
-    async fn change_by_verdict(&self, verdict: &Verdict) -> Result<Option<CauseChange>, Refusal> {
+    async fn change_by_verdict(&self, verdict: &Verdict) -> Reply<Option<CauseChange>> {
         if self.sessions.contains(&verdict.attempt) {
             return Ok(None);
         }

@@ -21,13 +21,13 @@ use plimsoll_core::domain::{Attempt, AttemptId};
 use plimsoll_store as store;
 
 use crate::{
-    ingest::{Refusal, request::AttemptChange, session::Session, unwritable, worker::Worker},
+    ingest::{Reply, request::AttemptChange, session::Session, unwritable, worker::Worker},
     runtime::{audit::AUDIT, metrics::KindLabel},
 };
 
 impl Worker {
     /// Drops the open attempt that has the id of `attempt`. `attempt` is proven.
-    pub(crate) async fn take_over_open(&mut self, attempt: &Attempt) -> Result<(), Refusal> {
+    pub(crate) async fn take_over_open(&mut self, attempt: &Attempt) -> Reply<()> {
         // nothing of the attempt may be on its way to the disk or be compacted
         self.commit_all().await;
         self.stop_compactions([&attempt.id].into_iter()).await;
@@ -46,7 +46,7 @@ impl Worker {
     }
 
     /// Drops the ended attempt that has the id of `attempt`. `attempt` is proven.
-    pub(crate) async fn take_over_ended(&mut self, attempt: &Attempt, project: &str) -> Result<(), Refusal> {
+    pub(crate) async fn take_over_ended(&mut self, attempt: &Attempt, project: &str) -> Reply<()> {
         // a verdict on the attempt may be on its way to the disk
         self.commit_all().await;
         self.drop_stored(&attempt.id).await?;
@@ -55,7 +55,7 @@ impl Worker {
         Ok(())
     }
 
-    pub(crate) async fn drop_stored(&mut self, id: &AttemptId) -> Result<(), Refusal> {
+    pub(crate) async fn drop_stored(&mut self, id: &AttemptId) -> Reply<()> {
         store::forget_attempt(&self.parts.store, id).await.map_err(unwritable)?;
         self.retention.attempt_dropped();
         self.parts.classifier.unlearn(id);

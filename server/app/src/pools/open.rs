@@ -166,10 +166,8 @@ mod tests {
         let amount = TicketAmount { slots: 1, memory_bytes: 5, milli_cores: 1500 };
         assert_eq!(open.of("big").without_ticket, amount);
         drop(copy);
-        assert_eq!(
-            open.of("big"),
-            OpenInPool { attempts: 1, with_ticket: 1, without_ticket: TicketAmount::default() }
-        );
+        let one = OpenInPool { attempts: 1, with_ticket: 1, without_ticket: TicketAmount::default() };
+        assert_eq!(open.of("big"), one);
         drop(other);
         assert_eq!(open.count("big"), 0);
         assert!(hold(&open, "", &sizes, false).is_none() && open.0.lock().unwrap().pools.is_empty());

@@ -117,15 +117,11 @@ pub(crate) mod tests {
         let (_root, memory) = kernel(16 + 100);
         let first = memory.take("a page", Bytes(60 * MIB)).unwrap();
         let refused = memory.take("a page", Bytes(60 * MIB)).unwrap_err();
-        assert_eq!(
-            refused,
-            TooLittleMemory { what: "a page", needed_bytes: Bytes(60 * MIB), left_bytes: Bytes(40 * MIB) }
-        );
-        assert!(
-            refused
-                .to_string()
-                .starts_with("overloaded: a page may take 60 MiB of memory, and 40 MiB is left")
-        );
+        let too_little =
+            TooLittleMemory { what: "a page", needed_bytes: Bytes(60 * MIB), left_bytes: Bytes(40 * MIB) };
+        assert_eq!(refused, too_little);
+        let refused = refused.to_string();
+        assert!(refused.starts_with("overloaded: a page may take 60 MiB of memory, and 40 MiB is left"));
         memory.take("a page", Bytes(40 * MIB)).unwrap();
         drop(first);
         memory.take("a page", Bytes(100 * MIB)).unwrap();

@@ -174,9 +174,7 @@ mod tests {
         let wrong = read("s3cret\nof two lines").unwrap_err();
         assert!(wrong.ends_with("token holds what no token holds"), "{wrong}");
         let itself = secret(Path::new("s3cret"), "Bearer ", "a token").unwrap_err();
-        assert_eq!(
-            format!("{itself:#}"),
-            "names no file (entity not found); write the secret into a file, and its name here"
-        );
+        let expected = "names no file (entity not found); write the secret into a file, and its name here";
+        assert_eq!(format!("{itself:#}"), expected);
     }
 }

@@ -163,9 +163,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_no_address_is_named() {
         let error = Traces::start("nowhere at all").unwrap_err();
-        assert!(
-            format!("{error:#}").contains("nowhere at all is not an address of a collector"),
-            "{error:#}"
-        );
+        let error = format!("{error:#}");
+        assert!(error.contains("nowhere at all is not an address of a collector"), "{error}");
     }
 }

@@ -8,7 +8,7 @@ use plimsoll_core::{
 };
 
 use super::{SizingAnswer, SizingService};
-use crate::access::{Refusal, identity::Identity};
+use crate::access::{Refusal, Reply, identity::Identity};
 
 /// A prediction with its explanation.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl SizingService {
         caller: &Identity,
         mut key: Key,
         limit: Option<Bytes>,
-    ) -> Result<Explanation, Refusal> {
+    ) -> Reply<Explanation> {
         caller.asks(&mut key.project).map_err(Refusal::Forbidden)?;
         let limit = limit.or(self.settings.memory_cap);
         let settings = &*self.settings;

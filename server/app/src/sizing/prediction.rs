@@ -312,10 +312,8 @@ mod tests {
         assert_eq!(asked().await, None, "nothing is known");
         (0..40).for_each(|n| learn(n, &format!("p{n}")));
         let lowered = asked().await.unwrap();
-        assert!(
-            lowered.memory_request.value < 8 << 30 && lowered.memory_limit.value == 64 << 30,
-            "{lowered:?}"
-        );
+        assert!(lowered.memory_request.value < 8 << 30, "{lowered:?}");
+        assert!(lowered.memory_limit.value == 64 << 30, "{lowered:?}");
         learn(99, "new");
         assert_eq!(asked().await, None, "its own attempts decide");
     }

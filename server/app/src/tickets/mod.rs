@@ -63,7 +63,7 @@ pub(crate) use waits::{WaitSlot, WaitSlots};
 pub(crate) use watching::Watching;
 
 use crate::{
-    access::{Refusal, identity::Identity},
+    access::{Refusal, Reply, identity::Identity},
     pools::PoolRegistry,
     runtime::{clock::Clock, metrics::Metrics},
 };
@@ -164,7 +164,7 @@ impl TicketRegistry {
     }
 
     /// Opens a ticket, or returns the status of the ticket with this id. The returned state is on disk.
-    pub(crate) async fn open(&self, id: &TicketId, claim: TicketClaim) -> Result<View, Refusal> {
+    pub(crate) async fn open(&self, id: &TicketId, claim: TicketClaim) -> Reply<View> {
         let opened = self.0.decide(|state, now| {
             if let Some(ended) = state.ended_as(id, &claim) {
                 return Ok(ended);
@@ -190,7 +190,7 @@ impl TicketRegistry {
     }
 
     /// Ends a ticket of `owner`. An ended one keeps its result.
-    pub(crate) async fn close(&self, id: &TicketId, owner: &str, caller: &Identity) -> Result<View, Refusal> {
+    pub(crate) async fn close(&self, id: &TicketId, owner: &str, caller: &Identity) -> Reply<View> {
         let may = |_: &TicketState, claim: &TicketClaim| {
             may_touch(caller, id, claim)?;
             if claim.owner != owner {
@@ -202,12 +202,7 @@ impl TicketRegistry {
     }
 
     /// Ends a ticket whose last attempt was of this session, and whose slot has no other attempt.
-    pub(crate) async fn give_back(
-        &self,
-        id: &TicketId,
-        session: &str,
-        caller: &Identity,
-    ) -> Result<View, Refusal> {
+    pub(crate) async fn give_back(&self, id: &TicketId, session: &str, caller: &Identity) -> Reply<View> {
         let may = |state: &TicketState, claim: &TicketClaim| {
             may_know(caller, id, claim)?;
             if state.was_left_by(id, session) {
@@ -223,8 +218,8 @@ impl TicketRegistry {
     async fn close_if(
         &self,
         id: &TicketId,
-        may: impl FnOnce(&TicketState, &TicketClaim) -> Result<(), Refusal>,
-    ) -> Result<View, Refusal> {
+        may: impl FnOnce(&TicketState, &TicketClaim) -> Reply<()>,
+    ) -> Reply<View> {
         let closed = self.0.decide(|state, now| {
             let view = state.view(id, now)?;
             may(state, &view.ticket().claim)?;
@@ -239,7 +234,7 @@ impl TicketRegistry {
     }
 
     /// Watches a ticket; with `holds`, its slot is held while the result lives.
-    pub(crate) fn watch(&self, id: &TicketId, holds: bool, caller: &Identity) -> Result<Watching, Refusal> {
+    pub(crate) fn watch(&self, id: &TicketId, holds: bool, caller: &Identity) -> Reply<Watching> {
         let now = self.0.now();
         let mut state = self.0.state();
         let view = state.view(id, now)?;
@@ -309,7 +304,7 @@ impl TicketRegistry {
 
 /// Whether `caller` may watch and close this ticket: it opened the ticket, or is an operator for its project. Several callers may share
 /// the name of a token issuer; they are told apart by the projects they may see.
-fn may_touch(caller: &Identity, id: &TicketId, claim: &TicketClaim) -> Result<(), Refusal> {
+fn may_touch(caller: &Identity, id: &TicketId, claim: &TicketClaim) -> Reply<()> {
     let opened = claim.by == caller.stored_name() && caller.sees(&claim.project);
     if opened || caller.operates(&claim.project) {
         return Ok(());
@@ -319,7 +314,7 @@ fn may_touch(caller: &Identity, id: &TicketId, claim: &TicketClaim) -> Result<()
 }
 
 /// Refuses a caller that may not see the ticket's project, as if the ticket did not exist.
-fn may_know(caller: &Identity, id: &TicketId, claim: &TicketClaim) -> Result<(), Refusal> {
+fn may_know(caller: &Identity, id: &TicketId, claim: &TicketClaim) -> Reply<()> {
     if caller.sees(&claim.project) { Ok(()) } else { Err(TicketRefusal::Unknown(id.clone()).into()) }
 }
 
@@ -346,10 +341,7 @@ impl TicketRegistryState {
     }
 
     /// Makes a decision under the lock; returns it with the number of the change that must be on disk before it is answered.
-    fn decide<T>(
-        &self,
-        decide: impl FnOnce(&mut TicketState, ClockReading) -> Result<T, Refusal>,
-    ) -> (Result<T, Refusal>, u64) {
+    fn decide<T>(&self, decide: impl FnOnce(&mut TicketState, ClockReading) -> Reply<T>) -> (Reply<T>, u64) {
         let now = self.now();
         let mut state = self.state();
         let began = Instant::now();
@@ -359,7 +351,7 @@ impl TicketRegistryState {
     }
 
     /// Waits until the change with the number `upto` is on disk; then returns the decision.
-    async fn kept<T>(&self, (decided, upto): (Result<T, Refusal>, u64)) -> Result<T, Refusal> {
+    async fn kept<T>(&self, (decided, upto): (Reply<T>, u64)) -> Reply<T> {
         if let Ok(_decided) = &decided {
             self.wake.notify_one();
             self.durable(upto).await?;
@@ -368,7 +360,7 @@ impl TicketRegistryState {
     }
 
     /// Waits until all changes up to this one are on the disk.
-    async fn durable(&self, upto: u64) -> Result<(), Refusal> {
+    async fn durable(&self, upto: u64) -> Reply<()> {
         let mut durable = self.durable.subscribe();
         loop {
             match durable.borrow_and_update().has(upto) {

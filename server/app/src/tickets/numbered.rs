@@ -11,7 +11,7 @@ use plimsoll_core::{
 use plimsoll_store::{self as store, Store, StoreError};
 
 use super::{TicketRegistry, TicketState, View, may_touch};
-use crate::access::{Refusal, identity::Identity};
+use crate::access::{Refusal, Reply, identity::Identity};
 
 /// The largest number: clients read it as a signed integer of 32 bits.
 const MAX_TICKET_NUMBER: u64 = i32::MAX as u64;
@@ -43,7 +43,7 @@ pub(super) async fn read(store: &Store) -> Result<TicketNumbers, StoreError> {
 }
 
 /// The id of a ticket with this number.
-fn id_of(number: u64) -> Result<TicketId, Refusal> {
+fn id_of(number: u64) -> Reply<TicketId> {
     TicketId::parse(&format!("resalloc/{number}"))
         .map_err(|why| plimsoll_core::domain::FieldViolation::new("ticket", why).into())
 }
@@ -52,7 +52,7 @@ impl TicketRegistry {
     /// Opens a ticket with a number as its id. A request that is refused for good gets a number too, and counts as a ticket that has ended.
     /// The number is on disk before it is returned.
     /// Errors: the same question may be answered later.
-    pub(crate) async fn open_numbered(&self, claim: Result<TicketClaim, Refusal>) -> Result<u64, Refusal> {
+    pub(crate) async fn open_numbered(&self, claim: Reply<TicketClaim>) -> Reply<u64> {
         let opened = self.0.decide(|state, now| {
             let number = state.free_number(now)?;
             let opened = claim.and_then(|claim| state.open_numbered(number, claim, now));
@@ -70,7 +70,7 @@ impl TicketRegistry {
     /// The state of a ticket, which is on disk before it is returned. After the first call, the client counts as knowing the ticket's
     /// number.
     /// Errors: the store cannot write.
-    pub(crate) async fn collect(&self, number: u64, caller: &Identity) -> Result<NumberedTicket, Refusal> {
+    pub(crate) async fn collect(&self, number: u64, caller: &Identity) -> Reply<NumberedTicket> {
         let collected = self.0.decide(|state, now| {
             let id = id_of(number)?;
             let found = state.numbered(number, caller, now)?;
@@ -84,11 +84,7 @@ impl TicketRegistry {
 
     /// Like [`Self::collect`], but waits until the ticket has its slot or has ended. A waiting ticket stays open while this call lasts.
     /// Errors: the same as [`Self::collect`].
-    pub(crate) async fn collect_granted(
-        &self,
-        number: u64,
-        caller: &Identity,
-    ) -> Result<NumberedTicket, Refusal> {
+    pub(crate) async fn collect_granted(&self, number: u64, caller: &Identity) -> Reply<NumberedTicket> {
         // collect() below answers for what may not be watched, and for what has ended meanwhile
         if let Ok(mut watching) = self.watch(&id_of(number)?, false, caller)
             && let Err(refusal) = watching.until_granted().await
@@ -101,7 +97,7 @@ impl TicketRegistry {
 
     /// Whether a ticket still waits for its slot. The question keeps it open as long as a wait that ends now would.
     /// Errors: the same as [`Self::collect`].
-    pub(crate) async fn still_waits(&self, number: u64, caller: &Identity) -> Result<bool, Refusal> {
+    pub(crate) async fn still_waits(&self, number: u64, caller: &Identity) -> Reply<bool> {
         // collect() answers for what may not be watched, and for what has ended meanwhile
         let Ok(watching) = self.watch(&id_of(number)?, false, caller) else { return Ok(false) };
         match watching.view().await {
@@ -113,7 +109,7 @@ impl TicketRegistry {
 
     /// Ends a ticket, if there is one that the caller may touch.
     /// Errors: the store cannot write.
-    pub(crate) async fn close_numbered(&self, number: u64, caller: &Identity) -> Result<(), Refusal> {
+    pub(crate) async fn close_numbered(&self, number: u64, caller: &Identity) -> Reply<()> {
         let closed = self.0.decide(|state, now| {
             if let NumberedTicket::Known(View::Open(_)) = state.numbered(number, caller, now)? {
                 let changes = state.tickets.close(&id_of(number)?, now)?;
@@ -127,7 +123,7 @@ impl TicketRegistry {
 
 impl TicketState {
     /// The next number that is not the id of a ticket. A caller may have opened a ticket under such an id itself.
-    fn free_number(&self, now: ClockReading) -> Result<u64, Refusal> {
+    fn free_number(&self, now: ClockReading) -> Reply<u64> {
         let mut number = self.numbers.last + 1;
         while self.view(&id_of(number)?, now).is_ok() {
             number += 1;
@@ -135,7 +131,7 @@ impl TicketState {
         if number > MAX_TICKET_NUMBER { Err(Refusal::TicketNumbers) } else { Ok(number) }
     }
 
-    fn collect(&mut self, id: &TicketId, caller: &Identity, now: ClockReading) -> Result<View, Refusal> {
+    fn collect(&mut self, id: &TicketId, caller: &Identity, now: ClockReading) -> Reply<View> {
         self.renew(id, caller);
         if self.tickets.collect(id, now) {
             self.changed(id, "collected");
@@ -143,7 +139,7 @@ impl TicketState {
         self.view(id, now)
     }
 
-    fn open_numbered(&mut self, number: u64, claim: TicketClaim, now: ClockReading) -> Result<(), Refusal> {
+    fn open_numbered(&mut self, number: u64, claim: TicketClaim, now: ClockReading) -> Reply<()> {
         let id = id_of(number)?;
         let changes = self.tickets.open(&id, claim, now)?;
         self.tickets.await_collector(&id, now);
@@ -152,7 +148,7 @@ impl TicketState {
         Ok(())
     }
 
-    fn numbered(&self, number: u64, caller: &Identity, now: ClockReading) -> Result<NumberedTicket, Refusal> {
+    fn numbered(&self, number: u64, caller: &Identity, now: ClockReading) -> Reply<NumberedTicket> {
         let id = id_of(number)?;
         Ok(match self.view(&id, now) {
             // the caller must not learn that it exists

@@ -7,7 +7,7 @@ pub(crate) use claim::{TagQuestion, TicketQuestion};
 use plimsoll_core::validated::Validated;
 
 use crate::{
-    access::{Refusal, identity::Identity},
+    access::{Refusal, Reply, identity::Identity},
     sizing::SizingService,
     tickets::{NumberedTicket, TicketRegistry, View},
 };
@@ -39,11 +39,7 @@ impl TicketService {
     /// Opens a ticket for a client of Resalloc and returns its number. A request that can never be
     /// granted gets a number, too: its client sees a ticket that has ended.
     /// Errors: the request is refused for now; the client may send it again later.
-    pub(crate) async fn take(
-        &self,
-        caller: &Identity,
-        asked: Validated<TagQuestion>,
-    ) -> Result<u64, Refusal> {
+    pub(crate) async fn take(&self, caller: &Identity, asked: Validated<TagQuestion>) -> Reply<u64> {
         let claim = asked.map_err(Refusal::from).and_then(|asked| self.claim_by_tags(caller, &asked));
         self.registry.open_numbered(claim).await
     }
@@ -55,7 +51,7 @@ impl TicketService {
         caller: &Identity,
         number: u64,
         turned_away: Refusal,
-    ) -> Result<CollectedTicket, Refusal> {
+    ) -> Reply<CollectedTicket> {
         if self.registry.still_waits(number, caller).await? {
             return Err(turned_away);
         }
@@ -70,7 +66,7 @@ impl TicketService {
         caller: &Identity,
         number: u64,
         granted: bool,
-    ) -> Result<CollectedTicket, Refusal> {
+    ) -> Reply<CollectedTicket> {
         let found = if granted {
             self.registry.collect_granted(number, caller).await?
         } else {

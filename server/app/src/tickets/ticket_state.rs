@@ -20,7 +20,7 @@ use tokio::sync::watch;
 
 use super::upstream_queues::UpstreamQueues;
 use crate::{
-    access::{Refusal, identity::Identity},
+    access::{Refusal, Reply, identity::Identity},
     runtime::{
         audit::AUDIT,
         metrics::{KindLabel, Metrics},
@@ -117,7 +117,7 @@ impl TicketState {
     }
 
     /// The status of a ticket.
-    pub(super) fn view(&self, id: &TicketId, now: ClockReading) -> Result<View, Refusal> {
+    pub(super) fn view(&self, id: &TicketId, now: ClockReading) -> Reply<View> {
         if let Some(mut status) = self.tickets.status(id, now) {
             self.name_upstream(&mut status);
             return Ok(View::Open(Box::new(status)));

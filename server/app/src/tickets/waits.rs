@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
     access::{
-        Refusal,
+        Refusal, Reply,
         guard::Caller,
         identity::{Bound, UsageSlot},
     },
@@ -64,13 +64,13 @@ impl WaitSlots {
 
     /// Takes a slot.
     /// Errors: there is none, or the caller has all of its own; counted.
-    pub(crate) fn take(&self, caller: &Caller) -> Result<WaitSlot, Refusal> {
+    pub(crate) fn take(&self, caller: &Caller) -> Reply<WaitSlot> {
         self.take_uncounted(caller).inspect_err(|_refusal| {
             self.metrics.ticket_waits_refused.inc();
         })
     }
 
-    fn take_uncounted(&self, caller: &Caller) -> Result<WaitSlot, Refusal> {
+    fn take_uncounted(&self, caller: &Caller) -> Reply<WaitSlot> {
         let Pool { kind, what, most, free } = if caller.is_of_job { &self.of_jobs } else { &self.of_others };
         let own = caller.within(|caller| caller.place(Bound::Waits)).map_err(Refusal::Exceeded)?;
         let place = Arc::clone(free).try_acquire_owned();

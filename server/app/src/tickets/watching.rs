@@ -9,7 +9,7 @@ use plimsoll_core::{
 use tokio::sync::watch;
 
 use super::{TicketRegistryState, View};
-use crate::access::Refusal;
+use crate::access::Reply;
 
 /// A client that watches a ticket.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl Watching {
     }
 
     /// The status of the ticket, once it is on disk.
-    pub(crate) async fn view(&self) -> Result<View, Refusal> {
+    pub(crate) async fn view(&self) -> Reply<View> {
         let viewed = {
             let now = self.shared.now();
             let state = self.shared.state();
@@ -57,7 +57,7 @@ impl Watching {
     }
 
     /// Returns `view`, unless it is of a later ticket with the same id.
-    fn is_it(&self, view: View) -> Result<View, Refusal> {
+    fn is_it(&self, view: View) -> Reply<View> {
         if view.ticket().number == self.number {
             return Ok(view);
         }
@@ -65,7 +65,7 @@ impl Watching {
     }
 
     /// Waits until the ticket has its slot or has ended.
-    pub(crate) async fn until_granted(&mut self) -> Result<(), Refusal> {
+    pub(crate) async fn until_granted(&mut self) -> Reply<()> {
         while self.view().await?.waits() {
             self.changed().await;
         }

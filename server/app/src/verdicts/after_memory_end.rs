@@ -4,7 +4,7 @@
 use plimsoll_core::domain::{Action, AttemptId, Cause, JobMark, Key, Prediction, Rung, Verdict};
 
 use super::Verdicts;
-use crate::access::Refusal;
+use crate::access::{Refusal, Reply};
 
 /// Sizes for the next attempt of a job that ran out of memory.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,14 +30,14 @@ impl Verdicts {
     /// Sizes for the next attempt of a job after the last one ran out of memory: from the verdict
     /// on it, which is computed if there is none. Stores nothing. `None` if the job has not run
     /// before, or ended otherwise.
-    pub(crate) async fn after_memory_end(&self, key: &Key) -> Result<Option<AfterMemoryEnd>, Refusal> {
+    pub(crate) async fn after_memory_end(&self, key: &Key) -> Reply<Option<AfterMemoryEnd>> {
         let judged = self.parts.classifier.short_of_memory_attempt(key);
         let Some(attempt) = self.ended_by_memory(key).or(judged) else { return Ok(None) };
         self.next_of(attempt, &key.project).await
     }
 
     /// The sizes for the attempt after `attempt`, which ran out of memory.
-    async fn next_of(&self, attempt: AttemptId, project: &str) -> Result<Option<AfterMemoryEnd>, Refusal> {
+    async fn next_of(&self, attempt: AttemptId, project: &str) -> Reply<Option<AfterMemoryEnd>> {
         // the verdict in force is based on all reports
         let in_force = self.given(&attempt, project).await?.into_iter().next();
         let by_memory = in_force.filter(Verdict::raises_memory);

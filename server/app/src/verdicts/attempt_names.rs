@@ -13,7 +13,7 @@ use plimsoll_core::domain::{AttemptBrief, AttemptId};
 use plimsoll_proto::job;
 
 use super::{FoundAttempt, Verdicts};
-use crate::access::{Refusal, identity::Identity};
+use crate::access::{Refusal, Reply, identity::Identity};
 
 /// Most running attempts that are searched for an id without host.
 const MAX_RUNNING: usize = 10_000;
@@ -33,11 +33,7 @@ pub(crate) struct MeantAttempt {
 impl Verdicts {
     /// The attempt that a caller names; the id is unchanged if no attempt is known.
     /// Errors: several hosts have an attempt with this id (the error names them), or the writer has stopped.
-    pub(crate) async fn meant(
-        &self,
-        caller: &Arc<Identity>,
-        asked: &AttemptId,
-    ) -> Result<MeantAttempt, Refusal> {
+    pub(crate) async fn meant(&self, caller: &Arc<Identity>, asked: &AttemptId) -> Reply<MeantAttempt> {
         let named = self.find(asked.clone()).await?;
         match self.is_visible(caller, &named).await? {
             Some(true) => return Ok(named),
@@ -65,11 +61,7 @@ impl Verdicts {
 
     /// The newest run of a CI job after the first that the caller may see; `None` if there is none.
     /// Errors: the writer has stopped.
-    pub(super) async fn newest_run(
-        &self,
-        caller: &Identity,
-        of: &AttemptId,
-    ) -> Result<Option<MeantAttempt>, Refusal> {
+    pub(super) async fn newest_run(&self, caller: &Identity, of: &AttemptId) -> Reply<Option<MeantAttempt>> {
         let (mut newest, mut missing) = (None, 0);
         for number in 2..=job::MAX_RUNS {
             let Ok(run) = AttemptId::parse(&job::run_id(of.as_str(), number)) else { break };
@@ -88,13 +80,13 @@ impl Verdicts {
 
     /// What is known of the attempt with this id.
     /// Errors: the writer has stopped.
-    pub(super) async fn find(&self, id: AttemptId) -> Result<MeantAttempt, Refusal> {
+    pub(super) async fn find(&self, id: AttemptId) -> Reply<MeantAttempt> {
         Ok(MeantAttempt { found: self.ingest.find(&id).await?, id })
     }
 
     /// Whether the caller may see the attempt, which is known if it was measured or has a verdict;
     /// `None` if it is not known.
-    async fn is_visible(&self, caller: &Identity, meant: &MeantAttempt) -> Result<Option<bool>, Refusal> {
+    async fn is_visible(&self, caller: &Identity, meant: &MeantAttempt) -> Reply<Option<bool>> {
         if let Some((summary, _running)) = &meant.found {
             return Ok(Some(caller.sees(&summary.key.project)));
         }
@@ -105,7 +97,7 @@ impl Verdicts {
 
     /// Attempts with this id on any host that the caller may see, among running attempts and the
     /// history.
-    async fn on_any_host(&self, caller: &Arc<Identity>, id: &AttemptId) -> Result<Vec<AttemptId>, Refusal> {
+    async fn on_any_host(&self, caller: &Arc<Identity>, id: &AttemptId) -> Reply<Vec<AttemptId>> {
         let is_named = |full: &AttemptId| {
             full.as_str().strip_suffix(id.as_str()).is_some_and(|host| host.ends_with(':'))
         };

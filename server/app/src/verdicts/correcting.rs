@@ -14,7 +14,7 @@ use plimsoll_core::{
 
 use super::{Asker, FoundAttempt, Verdicts, case::VerdictCase, judge::VerdictScope};
 use crate::{
-    access::Refusal,
+    access::{Refusal, Reply},
     runtime::{audit::AUDIT, metrics::KindLabel},
 };
 
@@ -40,7 +40,7 @@ impl Verdicts {
         project: String,
         asker: Asker,
         found: FoundAttempt,
-    ) -> Result<Verdict, Refusal> {
+    ) -> Reply<Verdict> {
         let attempt = &request.attempt;
         let asked = Evidence { key: Key { project, ..Key::default() }, ..Evidence::about(attempt.clone()) };
         let mut case = Box::pin(self.case(asked, asker, VerdictScope::Kept, found)).await?;
@@ -154,7 +154,7 @@ fn nothing_to_undo(attempt: &AttemptId) -> FieldViolation {
 }
 
 /// Checks that the attempt has ended and did not succeed.
-fn check_failed(case: &VerdictCase) -> Result<(), Refusal> {
+fn check_failed(case: &VerdictCase) -> Reply<()> {
     let Some(summary) = &case.measured else { return Ok(()) };
     if case.is_running {
         return Err(Refusal::Running(summary.attempt.clone()));

@@ -22,7 +22,10 @@ use super::{
     known::{KnownVerdicts, MAX_VERDICTS_PER_PROJECT},
     numbers::{fingerprint, record_number},
 };
-use crate::{access::Refusal, verdicts::VerdictParts};
+use crate::{
+    access::{Refusal, Reply},
+    verdicts::VerdictParts,
+};
 
 /// How the verdict for a caller is made, and whether it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +67,7 @@ impl Verdicts {
     ///
     /// The verdict is based on all evidence: measurements, this caller's report, and earlier
     /// reports by others. If the report adds no evidence, the answer is the verdict in force.
-    pub(crate) async fn judge(&self, asked: Evidence, asker: Asker) -> Result<Verdict, Refusal> {
+    pub(crate) async fn judge(&self, asked: Evidence, asker: Asker) -> Reply<Verdict> {
         let asked = self.masked(asked).await?;
         let (_turn, found) = self.in_turn(&asked.attempt).await?;
         self.judge_in_turn(asked, asker, found).await
@@ -77,7 +80,7 @@ impl Verdicts {
         names: &[AttemptId],
         asked: Evidence,
         asker: Asker,
-    ) -> Result<Option<Verdict>, Refusal> {
+    ) -> Reply<Option<Verdict>> {
         let asked = self.masked(asked).await?;
         let mut unknown = None;
         for name in names {
@@ -104,7 +107,7 @@ impl Verdicts {
         asked: Evidence,
         asker: Asker,
         found: FoundAttempt,
-    ) -> Result<Verdict, Refusal> {
+    ) -> Reply<Verdict> {
         // boxed, because the future is large and many callers wait in it
         let case = Box::pin(self.case(asked, asker, VerdictScope::Kept, found)).await?;
         let (is_full, gives_way) = (case.known_verdicts.is_full, case.known_verdicts.gives_way);
@@ -138,7 +141,7 @@ impl Verdicts {
         mut verdict: Verdict,
         (evidence, number): (&Evidence, u64),
         earlier: Option<&Verdict>,
-    ) -> Result<Verdict, Refusal> {
+    ) -> Reply<Verdict> {
         let time = verdict.given_unix_ms.unwrap_or_default();
         let names_job = verdict.raises_memory() && !evidence.is_untrusted();
         verdict.job = names_job.then(|| JobName::of(&evidence.key)).flatten();
@@ -164,7 +167,7 @@ impl Verdicts {
         asker: Asker,
         scope: VerdictScope,
         found: FoundAttempt,
-    ) -> Result<Verdict, Refusal> {
+    ) -> Reply<Verdict> {
         let case = self.case(asked, asker, scope, found).await?;
         let weighed = self.weighed(case).await?;
         if weighed.new.is_none() {
@@ -175,7 +178,7 @@ impl Verdicts {
     }
 
     /// The verdict on an attempt of this project from what is known already. Nothing is stored.
-    pub(crate) async fn weigh(&self, attempt: AttemptId, project: &str) -> Result<Verdict, Refusal> {
+    pub(crate) async fn weigh(&self, attempt: AttemptId, project: &str) -> Reply<Verdict> {
         let key = Key { project: project.to_owned(), ..Key::default() };
         let found = self.ingest.find(&attempt).await?;
         let (asked, asker) =
@@ -186,7 +189,7 @@ impl Verdicts {
 
     /// Masks secrets in a question. That takes a while for a long log, so it is queued like
     /// computing a verdict.
-    pub(super) async fn masked(&self, asked: Evidence) -> Result<Evidence, Refusal> {
+    pub(super) async fn masked(&self, asked: Evidence) -> Reply<Evidence> {
         // never fails, because the semaphore is never closed
         let turn = self.queue.core().await;
         let masked = tokio::task::spawn_blocking(move || {
@@ -203,7 +206,7 @@ impl Verdicts {
         asker: Asker,
         scope: VerdictScope,
         found: FoundAttempt,
-    ) -> Result<VerdictCase, Refusal> {
+    ) -> Reply<VerdictCase> {
         let (known_verdicts, found) = match scope {
             VerdictScope::Kept | VerdictScope::NotKept => {
                 (self.known(&asked, &asker, found.as_ref()).await?, found)
@@ -225,7 +228,7 @@ impl Verdicts {
         })
     }
 
-    pub(super) async fn weighed(&self, case: VerdictCase) -> Result<WeighedVerdict, Refusal> {
+    pub(super) async fn weighed(&self, case: VerdictCase) -> Reply<WeighedVerdict> {
         let parts = self.parts.clone();
         // never fails, because the semaphore is never closed
         let turn = self.queue.core().await;
@@ -240,7 +243,7 @@ impl Verdicts {
 
     /// How the memory need grew before the end. Computed only if the attempt ran out of memory, or
     /// if its outcome is unknown: then a caller may report that it did.
-    async fn growth(&self, measured: Option<&Summary>) -> Result<Option<MemoryGrowth>, Refusal> {
+    async fn growth(&self, measured: Option<&Summary>) -> Reply<Option<MemoryGrowth>> {
         let may_be_memory =
             |summary: &&Summary| summary.cause.is_some_and(Cause::is_memory) || summary.outcome.is_unknown();
         let Some(summary) = measured.filter(may_be_memory) else { return Ok(None) };
@@ -266,7 +269,7 @@ impl Verdicts {
         asked: &Evidence,
         asker: &Asker,
         found: Option<&(Arc<Summary>, bool)>,
-    ) -> Result<KnownVerdicts, Refusal> {
+    ) -> Reply<KnownVerdicts> {
         let project = found.map(|(summary, _running)| summary.key.project.as_str());
         if project.is_some_and(|measured| is_of_another(&asked.key.project, measured)) {
             let description = format!(

@@ -239,11 +239,8 @@ mod tests {
         for asker in &[TRUSTED_OF_ONE, JOB_ITSELF] {
             assert_eq!(reasons(asker, "x", false).await, ["OOMKilled"]);
             assert_eq!(reasons(asker, "z", false).await, [""; 0]);
-            assert_eq!(
-                reasons(asker, "x", true).await,
-                ["OOMKilled", "StartError"],
-                "measured in that project"
-            );
+            let found = reasons(asker, "x", true).await;
+            assert_eq!(found, ["OOMKilled", "StartError"], "measured in that project");
         }
         assert_eq!(reasons(&Asker::TRUSTED, "x", false).await, ["OOMKilled", "StartError"]);
         assert_eq!(reasons(&Asker::TRUSTED, "", false).await, ["OOMKilled", "StartError", "Error"]);

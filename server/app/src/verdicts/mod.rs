@@ -41,7 +41,7 @@ use plimsoll_store::{self as store, Store};
 pub(crate) use rejudging::Rejudging;
 
 use crate::{
-    access::{Refusal, privacy::PrivacySettings},
+    access::{Refusal, Reply, privacy::PrivacySettings},
     causes::FailureClassifier,
     ingest::{Ingest, job_pods::JobPods},
     pools::PoolRegistry,
@@ -84,7 +84,7 @@ impl Verdicts {
     /// All verdicts on an attempt of this project (without project if it is empty), the one in
     /// force first. Verdicts that were requested for another project, or by a caller that may not
     /// report on the project, are left out.
-    pub(crate) async fn given(&self, id: &AttemptId, project: &str) -> Result<Vec<Verdict>, Refusal> {
+    pub(crate) async fn given(&self, id: &AttemptId, project: &str) -> Reply<Vec<Verdict>> {
         let mut given = store::read_verdicts(&self.parts.store, id).await?;
         given.retain(|verdict| verdict.counts_for(project));
         given.reverse();
@@ -92,13 +92,13 @@ impl Verdicts {
     }
 
     /// The projects for which verdicts on an attempt were requested, that of the verdict in force first.
-    async fn judged_projects(&self, attempt: &AttemptId) -> Result<Vec<String>, Refusal> {
+    async fn judged_projects(&self, attempt: &AttemptId) -> Reply<Vec<String>> {
         let given = store::read_verdicts(&self.parts.store, attempt).await?;
         Ok(given.into_iter().rev().map(|verdict| verdict.basis.reported.project).collect())
     }
 
     /// Removes the verdict with this time on an attempt of unknown project.
-    async fn make_room(&self, attempt: &AttemptId, given_unix_ms: u64) -> Result<(), Refusal> {
+    async fn make_room(&self, attempt: &AttemptId, given_unix_ms: u64) -> Reply<()> {
         tracing::warn!(target: AUDIT, %attempt, "forgot an old verdict: too many callers ask about an attempt without measurements");
         let is_meant = |verdict: &Verdict| verdict.given_unix_ms.unwrap_or(0) == given_unix_ms;
         let gone = self.ingest.forget_verdicts(attempt, is_meant).await;

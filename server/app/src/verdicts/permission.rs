@@ -11,7 +11,7 @@ use super::{
     Asker, CorrectionRequest, FoundAttempt, MeantAttempt, Verdicts, judge::VerdictScope, queue::AttemptTurn,
 };
 use crate::access::{
-    Refusal,
+    Refusal, Reply,
     guard::Caller,
     identity::{Bound, Identity, Role},
     privacy::ReadableWords,
@@ -25,7 +25,7 @@ impl Verdicts {
         &self,
         caller: &Caller,
         (mut question, newest_run): (Evidence, bool),
-    ) -> Result<Verdict, Refusal> {
+    ) -> Reply<Verdict> {
         let _own = caller.within(|caller| caller.place(Bound::Verdicts)).map_err(Refusal::Exceeded)?;
         let _place = self.queue.take_slot(caller.trusted)?;
         if learns_nothing(caller) {
@@ -56,11 +56,7 @@ impl Verdicts {
     /// before it is returned.
     /// Errors: the caller is a CI job, the attempt is unknown or not visible to the caller (both look the same) or has not failed, or the
     /// writer refuses.
-    pub(crate) async fn correct(
-        &self,
-        caller: &Caller,
-        mut request: CorrectionRequest,
-    ) -> Result<Verdict, Refusal> {
+    pub(crate) async fn correct(&self, caller: &Caller, mut request: CorrectionRequest) -> Reply<Verdict> {
         let _own = caller.within(|caller| caller.place(Bound::Verdicts)).map_err(Refusal::Exceeded)?;
         if caller.proven.job.is_some() {
             let text = "the token of a CI job corrects no verdict, because code in a pull request could excuse its own failures; \
@@ -85,7 +81,7 @@ impl Verdicts {
 
     /// Waits until no other question about the attempt is judged. The attempt is read again, because it may have ended, or have another
     /// cause, since.
-    pub(super) async fn in_turn(&self, attempt: &AttemptId) -> Result<(AttemptTurn, FoundAttempt), Refusal> {
+    pub(super) async fn in_turn(&self, attempt: &AttemptId) -> Reply<(AttemptTurn, FoundAttempt)> {
         let turn = self.queue.wait_for_turn(attempt).await;
         Ok((turn, self.ingest.find(attempt).await?))
     }
@@ -97,7 +93,7 @@ impl Verdicts {
         caller: &Arc<Identity>,
         question: &Evidence,
         newest_run: bool,
-    ) -> Result<MeantAttempt, Refusal> {
+    ) -> Reply<MeantAttempt> {
         let (asked, package) = (&question.attempt, &question.key.package);
         let mut meant = self.meant(caller, asked).await?;
         let is_of_package = meant.found.as_ref().is_some_and(|(summary, _)| summary.key.package == *package);
@@ -118,7 +114,7 @@ impl Verdicts {
         caller: &Identity,
         question: &mut Evidence,
         measured: Option<&Summary>,
-    ) -> Result<(VerdictScope, Asker), Refusal> {
+    ) -> Reply<(VerdictScope, Asker)> {
         if caller.trusted && caller.projects.is_all() && caller.roles.has(Role::Reader) && !self.private.logs
         {
             let asker = self.asker(caller, &question.attempt, &question.key.project);

@@ -7,7 +7,7 @@ use plimsoll_core::domain::{AttemptId, Bytes, Evidence, NamedSizes, Summary};
 use plimsoll_store::{self as store, Store, StoreError};
 
 use super::Verdicts;
-use crate::access::Refusal;
+use crate::access::Reply;
 
 impl Verdicts {
     /// Memory sizes that the verdict in force on the previous attempt advised for this attempt, if
@@ -16,7 +16,7 @@ impl Verdicts {
         &self,
         asked: &Evidence,
         measured: Option<Arc<Summary>>,
-    ) -> Result<Option<NamedSizes>, Refusal> {
+    ) -> Reply<Option<NamedSizes>> {
         let key = measured.as_deref().map_or(&asked.key, |summary| &summary.key).clone();
         let project = key.project.clone();
         let about =

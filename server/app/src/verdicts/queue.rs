@@ -10,7 +10,7 @@ use plimsoll_core::domain::AttemptId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
-    access::Refusal,
+    access::{Refusal, Reply},
     runtime::metrics::{KindLabel, Metrics},
 };
 
@@ -64,7 +64,7 @@ impl VerdictQueue {
 
     /// Takes a slot in the queue, for a caller that is `trusted` or not.
     /// Errors: the queue is full.
-    pub(super) fn take_slot(&self, trusted: bool) -> Result<QueuedQuestion, Refusal> {
+    pub(super) fn take_slot(&self, trusted: bool) -> Reply<QueuedQuestion> {
         let kept_free = if trusted { 0 } else { TRUSTED_SLOTS };
         let is_room = self.slots.available_permits() > kept_free;
         let place = Arc::clone(&self.slots).try_acquire_owned().ok().filter(|_place| is_room);
@@ -142,10 +142,8 @@ mod tests {
         waiting.extend(std::iter::from_fn(|| line.take_slot(true).ok()).take(MAX_QUESTIONS));
         assert_eq!((waiting.len(), metrics.verdicts_asked.get()), (MAX_QUESTIONS, 256));
         let refused = line.take_slot(true).unwrap_err();
-        assert!(
-            refused.retry_after().is_some() && refused.to_string().contains("256 verdict requests"),
-            "{refused}"
-        );
+        assert!(refused.retry_after().is_some(), "{refused}");
+        assert!(refused.to_string().contains("256 verdict requests"), "{refused}");
         assert_eq!(metrics.refusals.get_or_create(&KindLabel::of("crowded")).get(), 2 + 1);
         waiting.clear();
         assert_eq!(metrics.verdicts_asked.get(), 0);

@@ -51,10 +51,8 @@ fn an_agent_is_identified_by_its_service_account() {
     };
     let agent = identify(|_claims| ()).unwrap();
     assert!(agent.roles.has(Role::Agent) && !agent.roles.has(Role::Caller) && !agent.trusted);
-    assert!(
-        agent.may_write(&AttemptId::parse("gitlab.example:1").unwrap()).is_ok(),
-        "of any job of the cluster"
-    );
+    let of_cluster = AttemptId::parse("gitlab.example:1").unwrap();
+    assert!(agent.may_write(&of_cluster).is_ok(), "of any job of the cluster");
     assert!(agent.sees("spack/packages") && !agent.sees("other") && !agent.sees(""));
     for wrong in [
         |claims: &mut Value| claims["aud"] = json!(["https://kubernetes.default.svc"]),

@@ -170,11 +170,8 @@ mod tests {
         fetched.request_ended();
         assert_eq!(find("one", 100 + KEYS_VALID_FOR - 1), Ok(100 + KEYS_VALID_FOR));
         assert!(fetched.store_keys("<html>".to_owned(), 5000).is_err());
-        assert_eq!(
-            find("one", 100 + KEYS_VALID_FOR - 1),
-            Ok(100 + KEYS_VALID_FOR),
-            "what is no key set takes nothing away"
-        );
+        let found = find("one", 100 + KEYS_VALID_FOR - 1);
+        assert_eq!(found, Ok(100 + KEYS_VALID_FOR), "what is no key set takes nothing away");
         assert_eq!(find("one", 100 + KEYS_VALID_FOR), Err(MissingKey::NotNow));
         assert_eq!(fetched.store_keys(SET.to_owned(), 200 + KEYS_VALID_FOR), Ok(false));
         assert!(find("one", 200 + KEYS_VALID_FOR).is_ok());

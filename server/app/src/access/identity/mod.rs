@@ -127,13 +127,9 @@ impl Identity {
                 name: "anyone".into(),
                 roles: Role::ALL.into_iter().collect(),
                 projects: Projects::default(),
-                proven: ProvenClaims::default(),
                 trusted: true,
                 is_anonymous: false,
-                is_of_job: false,
-                expires: None,
-                bounds: None,
-                usage: Usage::default(),
+                ..Identity::without_rights()
             })
         });
         Arc::clone(&ANONYMOUS_IDENTITY)
@@ -141,7 +137,11 @@ impl Identity {
 
     /// A caller that is not identified, on a server with an access file: it may do and see nothing.
     pub(crate) fn unknown() -> Arc<Self> {
-        Arc::new(Identity {
+        Arc::new(Self::without_rights())
+    }
+
+    fn without_rights() -> Self {
+        Self {
             name: "nobody".into(),
             roles: Roles::default(),
             // a list with an empty name matches no project
@@ -153,7 +153,7 @@ impl Identity {
             expires: None,
             bounds: None,
             usage: Usage::default(),
-        })
+        }
     }
 
     /// Checks that the caller may write this attempt.

@@ -88,12 +88,9 @@ fn a_token_without_a_project_is_refused() {
     let access = access(&file, &signer).unwrap();
     let token = signer.token(|claims| drop(claims.as_object_mut().unwrap().remove("project_path")));
     let denied = access.identify(Some(&token), &[], 0, Instant::now()).unwrap_err();
-    assert_eq!(
-        denied,
-        Denied::NotAccepted(
-            "does not name its owner (project_path and job_id; repository, run_id and run_attempt; or sub)"
-        )
-    );
+    let unnamed =
+        "does not name its owner (project_path and job_id; repository, run_id and run_attempt; or sub)";
+    assert_eq!(denied, Denied::NotAccepted(unnamed));
 }
 
 #[test]
@@ -229,11 +226,8 @@ fn invalid_tokens_are_refused_with_brief_reasons() {
         ("grafana".to_owned(), "is not known here"),
     ];
     for (token, expected) in cases {
-        assert_eq!(
-            access.identify(Some(&token), &[], 0, Instant::now()),
-            Err(Denied::NotAccepted(expected)),
-            "{token:.200}"
-        );
+        let denied = access.identify(Some(&token), &[], 0, Instant::now());
+        assert_eq!(denied, Err(Denied::NotAccepted(expected)), "{token:.200}");
     }
     for unbounded in [without("job_id"), claims("job_id", json!(""))] {
         let denied = Denied::NotAccepted(
@@ -253,10 +247,8 @@ fn a_checked_token_is_cached_until_it_expires() {
     let token = signer.token(|_claims| ());
     assert!(access.identify(Some(&token), &[], 0, Instant::now()).is_ok());
     assert_eq!(access.checked_token_count(), 1);
-    assert!(
-        access.identify(Some(&token), &[], YEAR_2100 + 61, Instant::now()).is_ok(),
-        "checked again, by the library"
-    );
+    let identified = access.identify(Some(&token), &[], YEAR_2100 + 61, Instant::now());
+    assert!(identified.is_ok(), "checked again, by the library");
     assert_eq!(access.checked_token_count(), 1);
 }
 
@@ -309,10 +301,8 @@ fn kubernetes_tokens_are_granted_by_namespace_and_account() {
     assert_eq!(&*known.name, "gitlab.example.com:system:serviceaccount:ci:agent/runner-1");
     assert!(known.sees("spack/packages") && !known.sees("other"));
     assert_eq!(known.bounds, Some(Bounds::OF_JOB));
-    assert_eq!(
-        access.identify(Some(&token("other", "runner-1")), &[], 0, Instant::now()),
-        Err(Denied::NoGrant)
-    );
+    let other = access.identify(Some(&token("other", "runner-1")), &[], 0, Instant::now());
+    assert_eq!(other, Err(Denied::NoGrant));
     let unlisted = signer.token(|claims| {
         claims["kubernetes.io"] = json!({"namespace": "ci", "serviceaccount": {"name": "agent"}});
     });
@@ -376,11 +366,8 @@ fn single_project_callers_may_omit_the_project() {
         assert_eq!((found.0.as_deref(), found.1.as_deref()), (one, many), "{projects:?} {proven}");
     }
     let refused = of(&["a/b", "a/c"], "").may_see("").unwrap_err().to_string();
-    assert!(
-        refused.starts_with("project: is missing; ")
-            && refused.ends_with("may see only a/b, a/c, so name one of them"),
-        "{refused}"
-    );
+    assert!(refused.starts_with("project: is missing; "), "{refused}");
+    assert!(refused.ends_with("may see only a/b, a/c, so name one of them"), "{refused}");
 }
 
 #[test]

@@ -279,10 +279,8 @@ mod tests {
         let taken = (0..2000).take_while(|_| take(1, 0).is_ok()).count();
         assert_eq!(taken, 601);
         let exceeded = take(1, 0).unwrap_err();
-        assert!(
-            exceeded.to_string().contains("10 samples a second (bounds.samples_per_second"),
-            "{exceeded}"
-        );
+        let refused = exceeded.to_string();
+        assert!(refused.contains("10 samples a second (bounds.samples_per_second"), "{refused}");
         assert!(take(1, exceeded.retry_after.as_secs() + 1).is_ok(), "there is room when it says so");
         assert!(take(1_000_000_000, 3600).is_ok(), "one message is taken, and paid for by a wait");
         assert!(take(1, 3600).is_err() || take(1, 3600).is_err());

@@ -81,10 +81,9 @@ fn shown(redactor: &Redactor) -> String {
 fn redacted_answers_contain_no_private_data() {
     for projects in [&[][..], &["*"], &["other/*"]] {
         let shown = shown(&redactor(projects));
-        assert!(
-            !shown.contains("acme") && shown.contains("build") && shown.contains("oom_kill 1"),
-            "{shown}"
-        );
+        assert!(!shown.contains("acme"), "{shown}");
+        assert!(shown.contains("build"), "{shown}");
+        assert!(shown.contains("oom_kill 1"), "{shown}");
         assert_eq!(shown.matches(HIDDEN).count(), 10, "{shown}");
     }
     let named = shown(&redactor(&["spack/*"]));
@@ -126,10 +125,8 @@ fn jobs_see_own_log_lines_but_no_corrections() {
     };
     let own = shown("ci:7");
     assert_eq!(own.reason, "infrastructure (corrected by a person)");
-    assert_eq!(
-        (own.evidence[0].text.as_str(), own.evidence[1].text.as_str()),
-        ("corrected by a person", "error: acme")
-    );
+    assert_eq!(own.evidence[0].text.as_str(), "corrected by a person");
+    assert_eq!(own.evidence[1].text.as_str(), "error: acme");
     assert_eq!(own.outlook.signature.unwrap().line, "error: acme");
     let other = format!("{:?}", shown("ci:8"));
     assert!(!other.contains("acme") && !other.contains("ann"), "{other}");

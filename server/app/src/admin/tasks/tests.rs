@@ -86,9 +86,8 @@ fn foreign_archives_and_other_formats_are_refused() {
     for format in [0, FORMAT_VERSION - 1, FORMAT_VERSION + 1] {
         let (_, head) = Packer::begin(StoreIdentity { format, ..identity() });
         let error = unpack(&head).unwrap_err().to_string();
-        assert!(
-            error.contains(&format!("store format {format}, and this program reads {FORMAT_VERSION} only"))
-        );
+        let other = format!("store format {format}, and this program reads {FORMAT_VERSION} only");
+        assert!(error.contains(&other));
         assert!(error.contains("restore it with the program that wrote it"), "{error}");
     }
 }
@@ -191,18 +190,16 @@ async fn an_export_has_all_history_columns_and_samples() {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     };
     let [row] = &lines(&history)[..] else { panic!("one attempt, one line") };
-    assert_eq!(
-        (&row["attempt"], &row["package"], &row["outcome"]),
-        (&"a".into(), &"zlib".into(), &"success".into())
-    );
+    assert_eq!(row["attempt"], "a");
+    assert_eq!(row["package"], "zlib");
+    assert_eq!(row["outcome"], "success");
     assert_eq!((&row["wall_ms"], &row["submitted_ms"]), (&100_000.into(), &1_700_000_000_000_u64.into()));
     let summary: Summary = serde_json::from_value(row["summary"].clone()).unwrap();
     assert_eq!(summary.key.version, "1.3");
     let [first, second] = &lines(&series)[..] else { panic!("a gap, two lines") };
-    assert_eq!(
-        (&first["first_sequence"], &second["first_sequence"], &second["lost"]),
-        (&1.into(), &4.into(), &1.into())
-    );
+    assert_eq!(first["first_sequence"], 1);
+    assert_eq!(second["first_sequence"], 4);
+    assert_eq!(second["lost"], 1);
     assert_eq!(second["samples"][96]["elapsed_ms"], 100_000);
 }
 

@@ -126,11 +126,8 @@ mod tests {
         let killed = "ERROR: Job failed (system failure): Error in container build: exit code: 137, reason: 'OOMKilled'";
         assert_eq!(ended(killed), (Some(Exit::Code(137)), "OOMKilled".to_owned()));
         let helper = killed.replace("build", "helper");
-        assert_eq!(
-            ended(&helper),
-            (None, "OOMKilled in container helper".to_owned()),
-            "no exit of the build"
-        );
+        let reason = "OOMKilled in container helper".to_owned();
+        assert_eq!(ended(&helper), (None, reason), "no exit of the build");
         assert_eq!(ended("ERROR: Job failed: exit status 1"), (None, String::new()));
         let faked = format!("{killed}\n{}", "make: nothing\n".repeat(20));
         assert_eq!(ended(&faked), (None, String::new()), "the build wrote it");

@@ -36,7 +36,7 @@ use crate::{
         identity::{Bound, ExceededBound, Identity},
     },
     door::wire::delivery,
-    ingest::{Ingest, Refusal, StreamHandle},
+    ingest::{Ingest, Refusal, Reply, StreamHandle},
     pools::PoolRegistry,
     runtime::{metrics::Metrics, skipped_facts::SkippedFacts},
 };
@@ -224,7 +224,7 @@ impl AgentStream {
 
     async fn send_answer(
         &mut self,
-        answer: Result<Answer, Refusal>,
+        answer: Reply<Answer>,
         stopping: &CancellationToken,
     ) -> Result<(), Status> {
         let answer = answer?;
@@ -238,7 +238,7 @@ impl AgentStream {
         }
     }
 
-    async fn append_batch(&mut self, batch: &pb::Batch) -> Result<(), Refusal> {
+    async fn append_batch(&mut self, batch: &pb::Batch) -> Reply<()> {
         let mut skipped = SkippedFacts::default();
         let mut append = delivery::batch(batch, &mut skipped)?;
         let attempt = append.attempt.clone();
@@ -249,7 +249,7 @@ impl AgentStream {
         Ok(())
     }
 
-    async fn finish(&mut self, finish: &pb::Finish) -> Result<Answer, Refusal> {
+    async fn finish(&mut self, finish: &pb::Finish) -> Reply<Answer> {
         let mut skipped = SkippedFacts::default();
         let mut finish = delivery::finish(finish, &mut skipped)?;
         let attempt = finish.attempt.clone();
@@ -268,7 +268,7 @@ impl AgentStream {
     }
 
     /// The attempt in a `Hello`, with its fields overwritten by what the caller has proven.
-    fn attempt_of_hello(&self, hello: pb::Hello) -> Result<Attempt, Refusal> {
+    fn attempt_of_hello(&self, hello: pb::Hello) -> Reply<Attempt> {
         let mut skipped = SkippedFacts::default();
         let tags = delivery::runner_tags(&hello, &mut skipped);
         let is_foreign = hello.foreign;
@@ -282,7 +282,7 @@ impl AgentStream {
         Ok(attempt)
     }
 
-    async fn open(&mut self, attempt: Attempt, takes_new_id: bool) -> Result<Answer, Refusal> {
+    async fn open(&mut self, attempt: Attempt, takes_new_id: bool) -> Reply<Answer> {
         let asked = attempt.id.clone();
         if !self.attempts.contains(&self.kept_id(&asked)) && self.attempts.len() >= limits::STREAM_ATTEMPTS {
             let description =

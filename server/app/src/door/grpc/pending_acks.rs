@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use plimsoll_core::domain::AttemptId;
 use plimsoll_proto::v1::{self as pb, server_message::Message as Answer};
 
-use crate::ingest::{PendingAnswer, Refusal};
+use crate::ingest::{PendingAnswer, Refusal, Reply};
 
 /// Most batches of one stream that may wait for the disk. An agent sends four before it waits for
 /// an acknowledgement; more would only fill the worker's queue.
@@ -43,7 +43,7 @@ impl PendingAcks {
     /// The next acknowledgement, for all batches of one attempt that are on disk. Waits for ever if
     /// no batch is pending. The future may be dropped and the method called again.
     /// Errors: the first batch that was refused.
-    pub(super) async fn next(&mut self) -> Result<Answer, Refusal> {
+    pub(super) async fn next(&mut self) -> Reply<Answer> {
         if let Some(refusal) = self.refused.take() {
             return Err(refusal);
         }

@@ -8,7 +8,7 @@ use tonic::{
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 use crate::{
-    access::{Refusal, identity::Denied},
+    access::{Refusal, Reply, identity::Denied},
     door::gate::NotAdmitted,
 };
 
@@ -98,7 +98,7 @@ impl From<NotAdmitted> for Status {
 }
 
 /// The answer of a service as a response, or the status for its refusal.
-pub(super) fn answered<T>(answer: Result<T, Refusal>) -> RpcResult<T> {
+pub(super) fn answered<T>(answer: Reply<T>) -> RpcResult<T> {
     Ok(Response::new(answer?))
 }
 

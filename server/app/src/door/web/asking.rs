@@ -10,9 +10,9 @@ use axum::{
 use plimsoll_pages::view::{ReaderChoice, TimeRange};
 use plimsoll_proto::v1 as pb;
 
-use super::trouble::PageError;
+use super::trouble::{PageError, PageResult};
 use crate::{
-    access::{Refusal, guard::Caller, identity::Role},
+    access::{Reply, guard::Caller, identity::Role},
     door::{http_state::HttpState, read_api::ReadApi},
     runtime::settings::InForce,
     verdicts::{CorrectionRequest, Verdicts},
@@ -57,16 +57,12 @@ impl Reader {
     }
 
     /// Corrects a verdict, like the rpc `CorrectVerdict`.
-    pub(super) async fn correct(
-        &self,
-        verdicts: &Verdicts,
-        asked: CorrectionRequest,
-    ) -> Result<(), PageError> {
+    pub(super) async fn correct(&self, verdicts: &Verdicts, asked: CorrectionRequest) -> PageResult<()> {
         self.naming_projects(verdicts.correct(&self.caller, asked).await.map(drop))
     }
 
     /// Adds the projects that the reader may ask for to a refusal.
-    fn naming_projects<T>(&self, answer: Result<T, Refusal>) -> Result<T, PageError> {
+    fn naming_projects<T>(&self, answer: Reply<T>) -> PageResult<T> {
         answer.map_err(|refusal| {
             let mut error = PageError::from(refusal);
             if error.status == StatusCode::FORBIDDEN {
@@ -77,10 +73,7 @@ impl Reader {
     }
 
     /// Reads statistics, like the rpc `GetStats`.
-    pub(super) async fn get_stats(
-        &self,
-        asked: pb::GetStatsRequest,
-    ) -> Result<pb::GetStatsResponse, PageError> {
+    pub(super) async fn get_stats(&self, asked: pb::GetStatsRequest) -> PageResult<pb::GetStatsResponse> {
         self.naming_projects(self.api.get_stats(&self.caller, asked).await)
     }
 
@@ -92,7 +85,7 @@ impl Reader {
         view: &ReaderChoice,
         filter: pb::Filter,
         group_by: pb::GroupBy,
-    ) -> Result<(pb::GetStatsResponse, u64), PageError> {
+    ) -> PageResult<(pb::GetStatsResponse, u64)> {
         let group_by = group_by.into();
         let ask = |step_ms| pb::GetStatsRequest {
             filter: Some(filter.clone()),
@@ -113,15 +106,12 @@ impl Reader {
     pub(super) async fn list_attempts(
         &self,
         asked: pb::ListAttemptsRequest,
-    ) -> Result<pb::ListAttemptsResponse, PageError> {
+    ) -> PageResult<pb::ListAttemptsResponse> {
         self.naming_projects(self.api.list_attempts(&self.caller, asked).await)
     }
 
     /// Recommends requests, like the rpc `Recommend`.
-    pub(super) async fn recommend(
-        &self,
-        asked: pb::RecommendRequest,
-    ) -> Result<pb::RecommendResponse, PageError> {
+    pub(super) async fn recommend(&self, asked: pb::RecommendRequest) -> PageResult<pb::RecommendResponse> {
         self.naming_projects(self.api.recommend(&self.caller, asked).await)
     }
 
@@ -129,13 +119,13 @@ impl Reader {
     pub(super) async fn get_attempt(
         &self,
         asked: pb::GetAttemptRequest,
-    ) -> Result<pb::GetAttemptResponse, PageError> {
+    ) -> PageResult<pb::GetAttemptResponse> {
         self.naming_projects(self.api.get_attempt(&self.caller, asked).await)
     }
 
     /// Explains a prediction, like the rpc `Explain`. It requires the role caller, in addition to
     /// the reader's.
-    pub(super) fn explain(&self, asked: pb::PredictRequest) -> Result<pb::ExplainResponse, PageError> {
+    pub(super) fn explain(&self, asked: pb::PredictRequest) -> PageResult<pb::ExplainResponse> {
         if !self.caller.roles.has(Role::Caller) {
             let text =
                 format!("{} may not ask for predictions: that takes the role caller", self.caller.name);
@@ -146,7 +136,7 @@ impl Reader {
 
     /// The first messages of the rpc `Watch`, for the `most` running attempts with the highest
     /// memory need, and the number of running attempts.
-    pub(super) async fn running(&self, most: usize) -> Result<(pb::WatchResponse, usize), PageError> {
+    pub(super) async fn running(&self, most: usize) -> PageResult<(pb::WatchResponse, usize)> {
         Ok(self.api.running(&self.caller, most).await?)
     }
 }

@@ -14,13 +14,13 @@ use plimsoll_proto::{
 use super::{
     asking::RequestReader,
     query::{self, Query},
-    trouble::PageError,
+    trouble::PageResult,
 };
 
 /// Attempts on one page.
 const PAGE_ROWS: u32 = 50;
 
-pub(super) async fn show(RequestReader(parts): RequestReader, uri: Uri) -> Result<Html<String>, PageError> {
+pub(super) async fn show(RequestReader(parts): RequestReader, uri: Uri) -> PageResult<Html<String>> {
     let (query, view) = query::asked(&uri)?;
     let answer = parts.list_attempts(question(&query, &view, PAGE_ROWS)?).await?;
     let page = AttemptsPage { view: &view, fields: query.fields(), answer: &answer };
@@ -106,18 +106,16 @@ mod tests {
         let asked = query("outcome=FAILED&cause=OOM&order=WASTE&package=a%2Fb");
         let asked = question(&asked, &ReaderChoice::default(), 50).unwrap();
         let filter = asked.filter.clone().unwrap();
-        assert_eq!(
-            (filter.outcome(), filter.cause(), &*filter.package),
-            (Outcome::Failed, Cause::Oom, "a/b")
-        );
+        assert_eq!(filter.outcome(), Outcome::Failed);
+        assert_eq!(filter.cause(), Cause::Oom);
+        assert_eq!(&*filter.package, "a/b");
         assert_eq!(asked.order(), AttemptOrder::Waste);
         let small = query("outcome=failed&cause=tool-oom&order=waste");
         let asked = question(&small, &ReaderChoice::default(), 50).unwrap();
         let filter = asked.filter.clone().unwrap();
-        assert_eq!(
-            (filter.outcome(), filter.cause(), asked.order()),
-            (Outcome::Failed, Cause::ToolOom, AttemptOrder::Waste)
-        );
+        assert_eq!(filter.outcome(), Outcome::Failed);
+        assert_eq!(filter.cause(), Cause::ToolOom);
+        assert_eq!(asked.order(), AttemptOrder::Waste);
         for (field, text) in [("outcome", "outcome=%3Cb%3E"), ("cause", "cause=X"), ("order", "order=UP")] {
             assert_eq!(question(&query(text), &ReaderChoice::default(), 50).unwrap_err().field, field);
         }

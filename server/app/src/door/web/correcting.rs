@@ -22,7 +22,10 @@ use plimsoll_proto::{
 };
 use tokio::time::timeout;
 
-use super::{asking::RequestReader, trouble::PageError};
+use super::{
+    asking::RequestReader,
+    trouble::{PageError, PageResult},
+};
 use crate::door::{http_state::HttpState, wire};
 
 /// Largest form: it has some hundred bytes, but its reason may have 500, each encoded as three.
@@ -37,7 +40,7 @@ pub(super) async fn correct(
     RequestReader(reader): RequestReader,
     Path(id): Path<String>,
     request: Request,
-) -> Result<Response, PageError> {
+) -> PageResult<Response> {
     let (head, body) = request.into_parts();
     if !has_origin_header(&head.headers) {
         let text =
@@ -54,7 +57,7 @@ fn has_origin_header(headers: &HeaderMap) -> bool {
     headers.contains_key(SITE_HEADER) || headers.contains_key(header::ORIGIN)
 }
 
-async fn read(body: Body) -> Result<Vec<u8>, PageError> {
+async fn read(body: Body) -> PageResult<Vec<u8>> {
     let read = timeout(FORM_TIMEOUT, to_bytes(body, FORM_BYTES)).await;
     let wrong = |text: &str| PageError::new(StatusCode::BAD_REQUEST, text);
     let bytes = read.map_err(|_late| wrong("the form did not come within 10 s; send it again"))?;

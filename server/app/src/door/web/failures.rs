@@ -4,9 +4,9 @@ use axum::{http::Uri, response::Html};
 use plimsoll_pages::failures::FailuresPage;
 use plimsoll_proto::v1::{GetStatsRequest, GroupBy};
 
-use super::{asking::RequestReader, query, trouble::PageError};
+use super::{asking::RequestReader, query, trouble::PageResult};
 
-pub(super) async fn show(RequestReader(parts): RequestReader, uri: Uri) -> Result<Html<String>, PageError> {
+pub(super) async fn show(RequestReader(parts): RequestReader, uri: Uri) -> PageResult<Html<String>> {
     let (_query, view) = query::asked(&uri)?;
     let group_by = GroupBy::Cause.into();
     let asked = GetStatsRequest { filter: Some(view.filter()), group_by, ..GetStatsRequest::default() };

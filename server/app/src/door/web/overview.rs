@@ -4,9 +4,9 @@ use axum::{http::Uri, response::Html};
 use plimsoll_pages::{overview::OverviewPage, view::ReaderChoice};
 use plimsoll_proto::v1::{self as pb, GroupBy};
 
-use super::{asking::Reader, query, trouble::PageError};
+use super::{asking::Reader, query, trouble::PageResult};
 
-pub(super) async fn show(parts: &Reader, uri: &Uri) -> Result<Html<String>, PageError> {
+pub(super) async fn show(parts: &Reader, uri: &Uri) -> PageResult<Html<String>> {
     let (_query, view) = query::asked(uri)?;
     let (stats, step_ms) = parts.stats_over_time(&view, view.filter(), GroupBy::Package).await?;
     let (_running, running) = parts.running(0).await?;
@@ -23,7 +23,7 @@ async fn by(
     view: &ReaderChoice,
     chosen: &str,
     group_by: GroupBy,
-) -> Result<Vec<pb::Group>, PageError> {
+) -> PageResult<Vec<pb::Group>> {
     if !chosen.is_empty() {
         return Ok(Vec::new());
     }

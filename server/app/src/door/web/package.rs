@@ -19,14 +19,14 @@ use super::{
     asking::{Reader, RequestReader},
     query::{self, Query},
     savings,
-    trouble::PageError,
+    trouble::PageResult,
 };
 
 pub(super) async fn show(
     RequestReader(parts): RequestReader,
     Path(name): Path<String>,
     uri: Uri,
-) -> Result<Html<String>, PageError> {
+) -> PageResult<Html<String>> {
     let (query, view) = query::asked(&uri)?;
     let filter = Filter { package: name.clone(), ..view.filter() };
     let (stats, step_ms) = parts.stats_over_time(&view, filter.clone(), GroupBy::Unspecified).await?;
@@ -51,7 +51,7 @@ pub(super) async fn show(
     Ok(Html(page.draw().into_string()))
 }
 
-async fn newest_attempts(parts: &Reader, filter: Filter) -> Result<Vec<Summary>, PageError> {
+async fn newest_attempts(parts: &Reader, filter: Filter) -> PageResult<Vec<Summary>> {
     let asked = ListAttemptsRequest {
         filter: Some(filter),
         page_size: DRAWN_ATTEMPTS,
@@ -62,11 +62,7 @@ async fn newest_attempts(parts: &Reader, filter: Filter) -> Result<Vec<Summary>,
 
 /// Explains the prediction for the key of the newest attempt; without an attempt, for the name of
 /// the package alone.
-pub(super) fn explained(
-    parts: &Reader,
-    name: &str,
-    newest: &[Summary],
-) -> Result<ExplainResponse, PageError> {
+pub(super) fn explained(parts: &Reader, name: &str, newest: &[Summary]) -> PageResult<ExplainResponse> {
     let key = newest.first().and_then(|summary| summary.key.clone());
     let key = key.unwrap_or_else(|| pb::Key { package: name.to_owned(), ..pb::Key::default() });
     parts.explain(PredictRequest { key: Some(key), memory_limit_bytes: None })

@@ -14,10 +14,10 @@ use plimsoll_proto::{
 use super::{
     asking::{Reader, RequestReader},
     query,
-    trouble::PageError,
+    trouble::PageResult,
 };
 
-pub(super) async fn show(RequestReader(parts): RequestReader, uri: Uri) -> Result<Html<String>, PageError> {
+pub(super) async fn show(RequestReader(parts): RequestReader, uri: Uri) -> PageResult<Html<String>> {
     let (query, view) = query::asked(&uri)?;
     let number = query.number("page")?.unwrap_or(1);
     let groups = groups(&parts, &view, query.get("q")).await?;
@@ -28,7 +28,7 @@ pub(super) async fn show(RequestReader(parts): RequestReader, uri: Uri) -> Resul
 
 /// The packages that waste most. If none of them has the name that is searched for, but another
 /// package has exactly this name, it is added.
-async fn groups(parts: &Reader, view: &ReaderChoice, sought: &str) -> Result<Vec<Group>, PageError> {
+async fn groups(parts: &Reader, view: &ReaderChoice, sought: &str) -> PageResult<Vec<Group>> {
     let ask = |filter| {
         let group_by = GroupBy::Package.into();
         pb::GetStatsRequest { filter: Some(filter), group_by, ..pb::GetStatsRequest::default() }

@@ -153,10 +153,8 @@ mod tests {
         assert_eq!(view(&"y".repeat(20_000)).unwrap_err().field, "query");
         let typo = query("range=7d&packge=zlib").unwrap_err();
         assert_eq!(typo.field, "packge");
-        assert!(
-            typo.description.starts_with("is not known here (did you mean package?); there are range, "),
-            "{typo}"
-        );
+        let typo = typo.description;
+        assert!(typo.starts_with("is not known here (did you mean package?); there are range, "), "{typo}");
         assert_eq!(query("limit=-1").unwrap_err().field, "limit");
         assert_eq!(query("page=-1").unwrap().number("page").unwrap_err().field, "page");
     }

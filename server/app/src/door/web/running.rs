@@ -3,9 +3,9 @@
 use axum::{http::Uri, response::Html};
 use plimsoll_pages::running::{RunningPage, SHOWN_ATTEMPTS};
 
-use super::{asking::RequestReader, query, trouble::PageError};
+use super::{asking::RequestReader, query, trouble::PageResult};
 
-pub(super) async fn show(RequestReader(parts): RequestReader, uri: Uri) -> Result<Html<String>, PageError> {
+pub(super) async fn show(RequestReader(parts): RequestReader, uri: Uri) -> PageResult<Html<String>> {
     let (_query, view) = query::asked(&uri)?;
     let (watched, running) = parts.running(SHOWN_ATTEMPTS).await?;
     let page = RunningPage { view: &view, attempts: &watched.running, running };

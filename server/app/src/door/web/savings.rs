@@ -8,10 +8,10 @@ use plimsoll_proto::v1::RecommendRequest;
 use super::{
     asking::RequestReader,
     query::{self, Query},
-    trouble::PageError,
+    trouble::PageResult,
 };
 
-pub(super) async fn show(RequestReader(parts): RequestReader, uri: Uri) -> Result<Html<String>, PageError> {
+pub(super) async fn show(RequestReader(parts): RequestReader, uri: Uri) -> PageResult<Html<String>> {
     let (query, view) = query::asked(&uri)?;
     let answer = parts.recommend(question(&query, &view)?).await?;
     Ok(Html(SavingsPage { view: &view, answer: &answer }.draw().into_string()))

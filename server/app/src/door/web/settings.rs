@@ -10,19 +10,19 @@ use plimsoll_pages::settings::{SettingRow, SettingsPage};
 use super::{
     asking::{Reader, RequestReader},
     query,
-    trouble::PageError,
+    trouble::{PageError, PageResult},
 };
 use crate::runtime::settings::InForce;
 
 /// Checks that the reader may see the settings: they name directories and addresses of the whole
 /// server.
 /// Errors: the reader may see only some projects.
-pub(super) fn allowed(reader: &Reader) -> Result<(), PageError> {
+pub(super) fn allowed(reader: &Reader) -> PageResult<()> {
     let text = "The settings are for readers of all projects.";
     if reader.is_for_all() { Ok(()) } else { Err(PageError::new(StatusCode::FORBIDDEN, text)) }
 }
 
-pub(super) async fn show(RequestReader(parts): RequestReader, uri: Uri) -> Result<Html<String>, PageError> {
+pub(super) async fn show(RequestReader(parts): RequestReader, uri: Uri) -> PageResult<Html<String>> {
     allowed(&parts)?;
     let (query, view) = query::asked(&uri)?;
     let rows: Vec<SettingRow<'_>> = parts.settings_in_force.iter().map(row).collect();

@@ -18,6 +18,9 @@ pub(super) struct PageError {
     pub(super) allowed_projects: Vec<String>,
 }
 
+/// A page or a part of it, or why it cannot be shown.
+pub(super) type PageResult<T> = Result<T, PageError>;
+
 impl PageError {
     pub(super) fn new(status: StatusCode, text: impl Into<String>) -> Self {
         Self { status, text: text.into(), allowed_projects: Vec::new() }

@@ -32,10 +32,8 @@ fn read_resources(wire: Option<pb::Resources>, skipped: &mut SkippedFacts) -> Re
     let mut sizes = skipped.part("hello.resources");
     let mut bytes =
         |name, value: Option<u64>| sizes.usable(name, value.filter(|bytes| *bytes > 0), check_memory);
-    let (memory_request, memory_limit) = (
-        bytes("memory_request_bytes", memory_request_bytes),
-        bytes("memory_limit_bytes", memory_limit_bytes),
-    );
+    let memory_request = bytes("memory_request_bytes", memory_request_bytes);
+    let memory_limit = bytes("memory_limit_bytes", memory_limit_bytes);
     let mut cpu = |name, value: Option<f64>| sizes.usable(name, value.filter(|cpu| *cpu != 0.0), check_cores);
     let (cpu_request, cpu_limit) =
         (cpu("cpu_request_cores", cpu_request_cores), cpu("cpu_limit_cores", cpu_limit_cores));

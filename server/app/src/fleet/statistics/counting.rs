@@ -10,7 +10,10 @@ use tokio::{
     task,
 };
 
-use crate::{access::Refusal, runtime::answer_memory::AnswerMemory};
+use crate::{
+    access::{Refusal, Reply},
+    runtime::answer_memory::AnswerMemory,
+};
 
 /// Queries that run at once: each uses a core.
 const QUERIES_AT_ONCE: usize = 4;
@@ -42,7 +45,7 @@ impl QuestionSlots {
 
     /// Takes a slot for a query for proposals.
     /// Errors: all of them are taken.
-    pub(super) fn take_proposal(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+    pub(super) fn take_proposal(&self) -> Reply<OwnedSemaphorePermit> {
         let full = |_| Refusal::Crowded { what: "questions about proposals", most: PROPOSALS_AT_ONCE };
         Arc::clone(&self.proposal_slots).try_acquire_owned().map_err(full)
     }
@@ -53,7 +56,7 @@ impl QuestionSlots {
         &self,
         needed: Bytes,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Refusal> {
+    ) -> Reply<T> {
         let held = Arc::clone(&self.accepted_slots).try_acquire_owned();
         let held = held.map_err(|_full| Refusal::Crowded {
             what: "questions about all attempts",
@@ -88,10 +91,8 @@ mod tests {
         let refused = counting.run(Bytes(101 << 20), || ()).await;
         assert!(matches!(refused, Err(Refusal::TooLittleMemory(_))), "{refused:?}");
         counting.run(Bytes(10 << 20), || ()).await.unwrap();
-        assert_eq!(
-            (counting.working_slots.available_permits(), counting.accepted_slots.available_permits()),
-            (QUERIES_AT_ONCE, MAX_QUESTIONS)
-        );
+        assert_eq!(counting.working_slots.available_permits(), QUERIES_AT_ONCE);
+        assert_eq!(counting.accepted_slots.available_permits(), MAX_QUESTIONS);
     }
 
     #[tokio::test]
@@ -105,10 +106,8 @@ mod tests {
         }
         asked.abort();
         assert!(asked.await.unwrap_err().is_cancelled());
-        assert_eq!(
-            (counting.working_slots.available_permits(), counting.accepted_slots.available_permits()),
-            (3, 63)
-        );
+        assert_eq!(counting.working_slots.available_permits(), 3);
+        assert_eq!(counting.accepted_slots.available_permits(), 63);
         let others = Arc::clone(&counting.accepted_slots).try_acquire_many_owned(63).unwrap();
         assert!(matches!(
             counting.run(Bytes(0), || ()).await,

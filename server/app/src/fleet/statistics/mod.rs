@@ -17,7 +17,7 @@ use plimsoll_proto::reasons::failure_line;
 pub(crate) use recommendations::{RecommendQuestion, RecommendationAnswer};
 
 use crate::{
-    access::{Refusal, identity::Identity, redaction::Redactor},
+    access::{Refusal, Reply, identity::Identity, redaction::Redactor},
     causes::FailureClassifier,
     ingest::Ingest,
     pools::PoolRegistry,
@@ -99,7 +99,7 @@ impl StatisticsService {
         &self,
         caller: &Arc<Identity>,
         mut question: Question,
-    ) -> Result<StatisticsAnswer, Refusal> {
+    ) -> Reply<StatisticsAnswer> {
         let redactor = self.check_allowed(caller, &mut question.filter, &question.group_label)?;
         let confined = !caller.projects.is_all();
         let question = Question { confined, ..question };
@@ -149,7 +149,7 @@ impl StatisticsService {
         mut filter: Filter,
         page: PageBuilder,
         mut take: impl FnMut(&ListCursor, ListedAttempt) -> bool + Send,
-    ) -> Result<ListedAttempts, Refusal> {
+    ) -> Reply<ListedAttempts> {
         let redactor = self.check_allowed(caller, &mut filter, "")?;
         let stats = self.history.stats().clone();
         // a pass over a million attempts takes a while, so it runs on a blocking thread
@@ -170,7 +170,7 @@ impl StatisticsService {
     }
 
     /// The log line that identifies a failure; a placeholder if lines are hidden from the caller.
-    async fn failure_line(&self, redactor: &Redactor, summary: &Summary) -> Result<String, Refusal> {
+    async fn failure_line(&self, redactor: &Redactor, summary: &Summary) -> Reply<String> {
         if summary.outcome == Outcome::Succeeded {
             return Ok(String::new());
         }
@@ -189,7 +189,7 @@ impl StatisticsService {
         caller: &Arc<Identity>,
         filter: &mut Filter,
         group_label: &str,
-    ) -> Result<Redactor, Refusal> {
+    ) -> Reply<Redactor> {
         caller.filters(&mut filter.project).map_err(Refusal::Forbidden)?;
         let redactor = Redactor { private: Arc::clone(&self.verdicts.private), caller: Arc::clone(caller) };
         redactor.may_ask(filter, group_label)?;

@@ -12,7 +12,7 @@ use plimsoll_core::{
 
 use super::{SizingService, StatisticsService, prices_by_pool};
 use crate::{
-    access::{Refusal, identity::Identity},
+    access::{Refusal, Reply, identity::Identity},
     runtime::clock::Clock,
 };
 
@@ -82,7 +82,7 @@ impl StatisticsService {
         caller: &Arc<Identity>,
         sizing: &SizingService,
         question: RecommendQuestion,
-    ) -> Result<RecommendationAnswer, Refusal> {
+    ) -> Reply<RecommendationAnswer> {
         let RecommendQuestion { mut filter, gib_hour, least_confidence, most, build_jobs } = question;
         caller.filters(&mut filter.project).map_err(Refusal::Forbidden)?;
         let place = self.question_slots.take_proposal()?;
@@ -125,7 +125,7 @@ impl StatisticsService {
     }
 
     /// The requested sizes of the newest attempts of a package.
-    async fn sizes_of(&self, draft: &Draft) -> Result<Vec<Sizes>, Refusal> {
+    async fn sizes_of(&self, draft: &Draft) -> Reply<Vec<Sizes>> {
         let mut sizes = Vec::new();
         for attempt in draft.newest() {
             // skip an attempt that was deleted meanwhile

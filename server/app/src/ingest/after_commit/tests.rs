@@ -5,7 +5,7 @@ use plimsoll_store::{self as store, MemoryStore, Store};
 use tokio::sync::oneshot::{self, Receiver};
 
 use super::*;
-use crate::ingest::{Append, Refusal, StreamHandle, fixture, request::Request, session::Session};
+use crate::ingest::{Append, Refusal, Reply, StreamHandle, fixture, request::Request, session::Session};
 
 /// A worker with an open attempt, and the stream that holds it.
 fn held(memory: &MemoryStore) -> (Worker, AttemptId, StreamHandle) {
@@ -22,7 +22,7 @@ async fn append(
     worker: &mut Worker,
     stream: &StreamHandle,
     numbers: std::ops::RangeInclusive<u64>,
-) -> Receiver<Result<u64, Refusal>> {
+) -> Receiver<Reply<u64>> {
     let (answer, answered) = oneshot::channel();
     let sample = |n: u64| Sample { elapsed: Millis(n * 1000), ..Sample::default() };
     let append = Append {

@@ -96,10 +96,9 @@ mod tests {
             early_reports.keep_first(id(n), &test_report("a", JobStatus::Succeeded).into());
         }
         let order: usize = early_reports.order.values().map(VecDeque::len).sum();
-        assert_eq!(
-            (early_reports.ends.len(), order, early_reports.count),
-            (MAX_EARLY_REPORTS, MAX_EARLY_REPORTS, MAX_EARLY_REPORTS)
-        );
+        assert_eq!(early_reports.ends.len(), MAX_EARLY_REPORTS);
+        assert_eq!(order, MAX_EARLY_REPORTS);
+        assert_eq!(early_reports.count, MAX_EARLY_REPORTS);
         assert!(early_reports.report_for(&id(4), "").is_none());
         assert_eq!(early_reports.report_for(&id(5), "").map(|report| report.end), Some(JobStatus::Failed));
     }
@@ -113,10 +112,9 @@ mod tests {
         early_reports.keep_first(id(7), &reported_by(limited("b"), JobStatus::Failed));
         early_reports.keep_first(id(7), &reported_by(limited("a"), JobStatus::Canceled));
         let end = |project: &str| early_reports.report_for(&id(7), project).map(|report| report.end);
-        assert_eq!(
-            (end("b/x"), end("a/x"), end("")),
-            (Some(JobStatus::Failed), Some(JobStatus::Succeeded), None)
-        );
+        assert_eq!(end("b/x"), Some(JobStatus::Failed));
+        assert_eq!(end("a/x"), Some(JobStatus::Succeeded));
+        assert_eq!(end(""), None);
     }
 
     #[test]
@@ -137,11 +135,8 @@ mod tests {
         );
         assert!(early_reports.keep_first(id(7), &reported_by(Reporter::server(), JobStatus::Canceled)));
         assert!((0..100).all(|n| early_reports.report_for(&id(n), "b/x").is_some()));
-        assert_eq!(
-            early_reports.report_for(&id(7), "").map(|report| report.end),
-            Some(JobStatus::Canceled),
-            "who speaks of all"
-        );
+        let end = early_reports.report_for(&id(7), "").map(|report| report.end);
+        assert_eq!(end, Some(JobStatus::Canceled), "who speaks of all");
         let words: usize = early_reports.ends.values().map(Vec::len).sum();
         assert_eq!((words, early_reports.count), (MAX_EARLY_REPORTS, MAX_EARLY_REPORTS));
         assert!(early_reports.ends[&id(7)].len() <= REPORTS_PER_ATTEMPT);

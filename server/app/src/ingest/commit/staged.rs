@@ -11,7 +11,7 @@ use plimsoll_core::domain::{Attempt, AttemptId, JobPod, Verdict};
 use plimsoll_store::{self as store, BATCH_BYTES, BATCH_OPERATIONS, Batch};
 
 use crate::ingest::{
-    Refusal,
+    Refusal, Reply,
     causes::CauseChange,
     request::{AnswerSender, OpenedAttempt},
     session::Session,
@@ -68,7 +68,7 @@ impl StagedCommit {
     }
 
     /// Adds a summary with a changed cause, if there is one.
-    pub(crate) fn change_cause(&mut self, change: Option<CauseChange>) -> Result<(), Refusal> {
+    pub(crate) fn change_cause(&mut self, change: Option<CauseChange>) -> Reply<()> {
         if let Some(change) = &change {
             store::put(&mut self.batch, &change.summary).map_err(unwritable)?;
         }

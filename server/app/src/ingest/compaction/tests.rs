@@ -39,11 +39,8 @@ async fn appends_continue_during_compaction_without_loss() {
     let memory = MemoryStore::default();
     let (mut worker, id) = with_loose(&memory, COMPACT_AFTER).await;
     worker.compactions.compact_long(&mut worker.sessions, slice::from_ref(&id));
-    assert_eq!(
-        (worker.compactions.queue.is_running(&id), worker.sessions[&id].loose),
-        (true, 0),
-        "it has only begun"
-    );
+    assert!(worker.compactions.queue.is_running(&id), "it has only begun");
+    assert_eq!(worker.sessions[&id].loose, 0);
     let store = Store::Memory(memory);
     append(&store, &id, COMPACT_AFTER + 1, 1000).await;
     let ended = worker.compactions.next().await;

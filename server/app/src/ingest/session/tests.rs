@@ -1,6 +1,6 @@
 //! What one open attempt takes in, from whom, and how it ends.
 
-use plimsoll_core::domain::{AttemptId, FinalTotals, Millis, Sample, SessionId, test_attempt};
+use plimsoll_core::domain::{AttemptId, Millis, Sample, SessionId, test_attempt};
 
 use super::*;
 
@@ -19,26 +19,14 @@ fn batch(first_sequence: u64, lost: u64, count: u64) -> Append {
 }
 
 fn finish(last_sequence: u64, lost: u64, wall: u64) -> Finish {
-    let attempt = AttemptId::parse("a").unwrap();
-    let (wall, totals) = (Some(Millis(wall)), FinalTotals::default());
-    let (phases, offloaded_to) = (Vec::new(), String::new());
     Finish {
-        attempt,
-        last_sequence,
         lost,
-        wall,
-        exit: None,
-        totals,
-        phases,
-        largest_process: None,
-        rescue: None,
-        keeps_ticket: false,
-        ended: false,
-        offloaded_to,
+        wall: Some(Millis(wall)),
+        ..Finish::unknown(AttemptId::parse("a").unwrap(), last_sequence)
     }
 }
 
-fn accept(session: &mut Session, batch: Append) -> Result<Option<NewSamples>, Refusal> {
+fn accept(session: &mut Session, batch: Append) -> Reply<Option<NewSamples>> {
     session.accept_batch(batch, &mut SkippedFacts::default())
 }
 

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::ingest::{
-    Append, Finish, StreamHandle, fixture,
+    Append, Finish, Refusal, StreamHandle, fixture,
     request::{OpenedAttempt, Request},
 };
 
@@ -27,19 +27,15 @@ fn proven() -> Attempt {
 
 async fn asked<T>(
     worker: &mut Worker,
-    request: impl FnOnce(oneshot::Sender<Result<T, Refusal>>) -> Request,
-) -> Result<T, Refusal> {
+    request: impl FnOnce(oneshot::Sender<Reply<T>>) -> Request,
+) -> Reply<T> {
     let (answer, answered) = oneshot::channel();
     worker.handle_requests([request(answer)].into_iter()).await;
     worker.commit_all().await;
     answered.await.unwrap()
 }
 
-async fn open(
-    worker: &mut Worker,
-    attempt: Attempt,
-    stream: &StreamHandle,
-) -> Result<OpenedAttempt, Refusal> {
+async fn open(worker: &mut Worker, attempt: Attempt, stream: &StreamHandle) -> Reply<OpenedAttempt> {
     let attempt = Box::new(attempt);
     asked(worker, |answer| Request::Open { attempt, stream: stream.clone(), takes_new_id: false, answer })
         .await
@@ -61,11 +57,11 @@ fn samples(numbers: std::ops::RangeInclusive<u64>) -> Append {
     }
 }
 
-async fn append(worker: &mut Worker, append: Append, stream: &StreamHandle) -> Result<u64, Refusal> {
+async fn append(worker: &mut Worker, append: Append, stream: &StreamHandle) -> Reply<u64> {
     asked(worker, |answer| Request::Append { append, stream: stream.clone(), answer }).await
 }
 
-async fn finish(worker: &mut Worker, last_sequence: u64, stream: &StreamHandle) -> Result<u64, Refusal> {
+async fn finish(worker: &mut Worker, last_sequence: u64, stream: &StreamHandle) -> Reply<u64> {
     let finish = Finish { last_sequence, ..fixture::finish(proven().id) };
     let finish = Box::new(finish);
     asked(worker, |answer| Request::Finish { finish, stream: stream.clone(), answer }).await

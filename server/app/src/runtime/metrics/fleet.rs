@@ -190,6 +190,15 @@ mod tests {
 
     use super::*;
 
+    const PREDICTED: PredictionSnapshot = PredictionSnapshot {
+        memory_request: Bytes(512 << 20),
+        memory_limit: Bytes(2 << 30),
+        cpu_request: Cores(1.0),
+        wall_p95: Millis(60_000),
+        wall_p50: Millis(30_000),
+        is_default: false,
+    };
+
     /// An hour that asks for 4 GiB and 2 cores, and uses 1 GiB and 1 core.
     fn hour(id: &str) -> Summary {
         let mut summary = test_summary(id, "zlib", "1", 1024);
@@ -226,14 +235,7 @@ mod tests {
     fn a_changed_cause_corrects_the_package_gauges() {
         let (metrics, without) = (Metrics::new(), Metrics::new());
         let mut before = hour("a");
-        before.opening.predicted = Some(PredictionSnapshot {
-            memory_request: Bytes(512 << 20),
-            memory_limit: Bytes(2 << 30),
-            cpu_request: Cores(1.0),
-            wall_p95: Millis(60_000),
-            wall_p50: Millis(30_000),
-            is_default: false,
-        });
+        before.opening.predicted = Some(PREDICTED);
         // stopped by memory below the predicted limit: by that alone it says nothing of the limit
         (before.outcome, before.cause, before.censored) = (Outcome::Failed, Some(Cause::Oom), true);
         let now = Summary { cause: Some(Cause::Deterministic), censored: false, ..before.clone() };
@@ -258,17 +260,9 @@ mod tests {
     #[test]
     fn predictions_are_compared_with_known_outcomes() {
         let metrics = Metrics::new();
-        let predicted = PredictionSnapshot {
-            memory_request: Bytes(512 << 20),
-            memory_limit: Bytes(2 << 30),
-            cpu_request: Cores(1.0),
-            wall_p95: Millis(60_000),
-            wall_p50: Millis(30_000),
-            is_default: false,
-        };
         let mut summary = hour("a");
         metrics.ended(&summary, false);
-        summary.opening.predicted = Some(predicted);
+        summary.opening.predicted = Some(PREDICTED);
         metrics.ended(&summary, false);
         let lost = Summary { outcome: Outcome::Lost, ..summary };
         metrics.ended(&lost, false);

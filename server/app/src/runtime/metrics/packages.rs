@@ -59,12 +59,16 @@ impl PackageSums {
     }
 
     fn merge(&mut self, other: &Self) {
-        self.attempts += other.attempts;
-        self.by_memory += other.by_memory;
-        self.asked += other.asked;
-        self.wasted += other.wasted;
-        self.would_save += other.would_save;
-        self.would_fail += other.would_fail;
+        self.add_times(1.0, other);
+    }
+
+    fn add_times(&mut self, factor: f64, other: &Self) {
+        self.attempts += factor * other.attempts;
+        self.by_memory += factor * other.by_memory;
+        self.asked += factor * other.asked;
+        self.wasted += factor * other.wasted;
+        self.would_save += factor * other.would_save;
+        self.would_fail += factor * other.would_fail;
     }
 }
 
@@ -104,18 +108,8 @@ impl Packages {
     /// Replaces the values of an attempt (`before`) by new ones (`now`); the end of the attempt
     /// must be the same.
     pub(crate) fn replace(&self, before: &Summary, now: &Summary) {
-        let PackageSums { attempts, by_memory, asked, wasted, would_save, would_fail } =
-            PackageSums::of(before);
-        let without = PackageSums {
-            attempts: -attempts,
-            by_memory: -by_memory,
-            asked: -asked,
-            wasted: -wasted,
-            would_save: -would_save,
-            would_fail: -would_fail,
-        };
         let mut change = PackageSums::of(now);
-        change.merge(&without);
+        change.add_times(-1.0, &PackageSums::of(before));
         let (hour, now_hour) = (now.ended_unix_ms() / HOUR_MS, self.clock.now_unix_ms() / HOUR_MS);
         let mut hours = self.hours.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(known) = hours.get_mut(&hour.min(now_hour)) else { return };
@@ -209,10 +203,8 @@ mod tests {
         assert_eq!((top.len(), &*top[0].0, &*top[19].0, &*top[20].0), (21, "p25", "p6", OTHER_PACKAGES));
         assert!((top[20].1.attempts - 5.0).abs() < 1e-9);
         let wasted: f64 = top.iter().map(|(_, sums)| sums.wasted).sum();
-        assert!(
-            (wasted - Bytes((325 << 20) - 25).as_f64() * 60.0).abs() < 1.0,
-            "nothing is lost or counted twice"
-        );
+        let all = Bytes((325 << 20) - 25).as_f64() * 60.0;
+        assert!((wasted - all).abs() < 1.0, "nothing is lost or counted twice");
     }
 
     #[test]

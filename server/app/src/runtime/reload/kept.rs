@@ -104,11 +104,8 @@ mod tests {
         assert_eq!(look(false, 1, Ok(9)), (false, None, 1, false), "nothing has changed");
         assert_eq!(look(false, 2, Err(anyhow::anyhow!("wrong"))), (true, None, 1, true));
         assert_eq!(look(false, 2, Ok(9)), (false, None, 1, true), "they stay as they are");
-        assert_eq!(
-            look(true, 2, Err(anyhow::anyhow!("wrong"))),
-            (true, None, 1, true),
-            "a reload was asked for"
-        );
+        let wrong = look(true, 2, Err(anyhow::anyhow!("wrong")));
+        assert_eq!(wrong, (true, None, 1, true), "a reload was asked for");
         assert_eq!(look(false, 3, Ok(3)), (true, Some(3), 3, false));
         let count = |kind| reloads.get_or_create(&KindLabel::of(kind)).get();
         assert_eq!((count("taken"), count("refused")), (1, 2));

@@ -16,11 +16,8 @@ impl Config {
         let same = self.grpc_listen == self.http_listen && self.grpc_listen.port() != 0;
         check(same, "http_listen", "is the same address as grpc_listen; each listener needs its own");
         let tls = &self.tls;
-        check(
-            tls.certificate.is_some() != tls.key.is_some(),
-            "tls_cert_file",
-            "and tls_key_file belong together",
-        );
+        let wrong = tls.certificate.is_some() != tls.key.is_some();
+        check(wrong, "tls_cert_file", "and tls_key_file belong together");
         let wrong = tls.certificate.is_none() && tls.client_ca.is_some();
         check(wrong, "tls_client_ca_file", "needs tls_cert_file: without TLS no client shows a certificate");
         let wrong = tls.client_ca.is_none() && tls.client_required;
@@ -90,19 +87,14 @@ impl Config {
         let gantry = &self.gantry;
         let wrong = gantry.extras.contains(&gantry::ExtraVariable::EphemeralStorage)
             && gantry.ephemeral_storage.is_empty();
-        check(
-            wrong,
-            "allocation_extras",
-            "names ephemeral_storage, which is not measured: set its size with allocation_ephemeral_storage",
-        );
+        let text =
+            "names ephemeral_storage, which is not measured: set its size with allocation_ephemeral_storage";
+        check(wrong, "allocation_extras", text);
         let admission = &self.admission;
         let (certificate, key) = (admission.certificate.is_some(), admission.key.is_some());
         let wrong = admission.listen.is_some() && !(certificate && key);
-        check(
-            wrong,
-            "admit_listen",
-            "needs admit_cert_file and admit_key_file: the API server speaks only TLS",
-        );
+        let text = "needs admit_cert_file and admit_key_file: the API server speaks only TLS";
+        check(wrong, "admit_listen", text);
         let proven = admission.secret_file.is_some() || admission.client_ca.is_some();
         let wrong = admission.listen.is_some() && self.access_file.is_some() && !proven;
         check(

@@ -200,10 +200,8 @@ mod tests {
             assert!(cores(bad).is_err(), "{bad}");
         }
         let extras = |text| words(text, &ExtraVariable::ALL, ExtraVariable::as_str);
-        assert_eq!(
-            extras("memory_limit, build_jobs"),
-            Ok(vec![ExtraVariable::MemoryLimit, ExtraVariable::BuildJobs])
-        );
+        let both = vec![ExtraVariable::MemoryLimit, ExtraVariable::BuildJobs];
+        assert_eq!(extras("memory_limit, build_jobs"), Ok(both));
         assert_eq!((extras(""), extras("x").is_err()), (Ok(Vec::new()), true));
     }
 

@@ -115,9 +115,8 @@ fn admission_beside_an_access_file_requires_caller_proof() {
     let mistakes = |more: &[&str]| load(None, &[], &[&files[..], more].concat()).err().unwrap_or_default();
     assert!(mistakes(&[]).is_empty());
     let wrong = mistakes(&["--access-file", "a"]);
-    assert!(
-        wrong.len() == 1 && wrong[0].to_string().contains("needs admit_secret_file or admit_client_ca_file")
-    );
+    assert_eq!(wrong.len(), 1);
+    assert!(wrong[0].to_string().contains("needs admit_secret_file or admit_client_ca_file"));
     for proof in ["--admit-secret-file", "--admit-client-ca-file"] {
         assert!(mistakes(&["--access-file", "a", proof, "f"]).is_empty(), "{proof}");
     }
@@ -132,10 +131,8 @@ fn settings_in_conflict_are_reported_with_both_values() {
     let notes_on_cap = notes(&["--memory-cap", "1MiB"]);
     assert!(limit > Bytes(1 << 20));
     let expected = "memory_cap: 1MiB (--memory-cap) is below default_memory_limit, which is";
-    assert!(
-        notes_on_cap[0].starts_with(expected) && notes_on_cap[0].ends_with("(the default)"),
-        "{notes_on_cap:?}"
-    );
+    assert!(notes_on_cap[0].starts_with(expected), "{notes_on_cap:?}");
+    assert!(notes_on_cap[0].ends_with("(the default)"), "{notes_on_cap:?}");
     let request = notes(&["--default-memory-request", "9GiB", "--default-memory-limit", "8GiB"]);
     assert_eq!(
         request,
@@ -145,8 +142,6 @@ fn settings_in_conflict_are_reported_with_both_values() {
         ]
     );
     let kept = notes(&["--series-keep-for", "2days"]);
-    assert!(
-        kept[0].contains("30days (the default)") && kept[0].contains("2days (--series-keep-for)"),
-        "{kept:?}"
-    );
+    assert!(kept[0].contains("30days (the default)"), "{kept:?}");
+    assert!(kept[0].contains("2days (--series-keep-for)"), "{kept:?}");
 }

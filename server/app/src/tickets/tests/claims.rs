@@ -97,18 +97,13 @@ fn a_claim_combines_key_pools_and_token() {
         Err(Refusal::Fault(fault)) => fault.to_string(),
         other => panic!("{other:?}"),
     };
-    assert_eq!(
-        field(TicketQuestion { pool: "moon".into(), ..asked() }),
-        "pool: \"moon\" is not there; there are: big, other"
-    );
+    let moon = field(TicketQuestion { pool: "moon".into(), ..asked() });
+    assert_eq!(moon, "pool: \"moon\" is not there; there are: big, other");
     let elsewhere = Key { project: "else/where".into(), ..key.clone() };
-    assert!(
-        field(TicketQuestion { pool: "other".into(), key: elsewhere, ..asked() })
-            .starts_with("pool: pool other is not for")
-    );
-    assert!(
-        field(TicketQuestion { tags: vec!["nonsense".into()], ..asked() }).starts_with("tags: \"nonsense\"")
-    );
+    let other = field(TicketQuestion { pool: "other".into(), key: elsewhere, ..asked() });
+    assert!(other.starts_with("pool: pool other is not for"));
+    let nonsense = field(TicketQuestion { tags: vec!["nonsense".into()], ..asked() });
+    assert!(nonsense.starts_with("tags: \"nonsense\""));
     // who may see some projects only makes no owners up
     let one = Identity { projects: vec!["team/*".to_owned()].into(), ..Identity::clone(&anyone) };
     assert_eq!(claims.claim(&one, &id("t"), asked()).unwrap().owner, "team/x");
@@ -180,11 +175,8 @@ fn restricted_pools_need_a_rule_on_proven_facts() {
             Err(Refusal::Fault(fault)) => fault.to_string(),
             Err(other) => panic!("{other:?}"),
         };
-    assert!(
-        ruled(to_other()).starts_with("pool: only a rule puts builds into \"other\""),
-        "{}",
-        ruled(to_other())
-    );
+    let refused = ruled(to_other());
+    assert!(refused.starts_with("pool: only a rule puts builds into \"other\""), "{refused}");
     let mut main = to_other();
     main.key.git_ref = "main".into();
     assert!(ruled(main).starts_with("pool: only a rule"), "it says a branch that is not proven");
@@ -199,10 +191,8 @@ fn restricted_pools_need_a_rule_on_proven_facts() {
         .map(|_| site.pools.places().hold("other", &Resources::default(), false, Some(PoolSlot::Own)))
         .collect();
     assert_eq!(claims.claim(&proven("team/x", "main", "ann"), &id("t"), to_other()).unwrap().pool, "other");
-    assert_eq!(
-        claims.claim(&proven("team/x", "main", "ann"), &id("t"), about("team/x", "zlib")).unwrap().pool,
-        "big"
-    );
+    let claim = claims.claim(&proven("team/x", "main", "ann"), &id("t"), about("team/x", "zlib")).unwrap();
+    assert_eq!(claim.pool, "big");
 }
 
 #[tokio::test]
@@ -258,10 +248,8 @@ async fn a_job_takes_over_its_squatted_ticket() {
         assert_eq!(site.metrics.taken_over.get_or_create(&KindLabel::of("ticket")).get(), 1);
         // the same again is the same ticket, and no caller takes it from the job
         assert_eq!(word(&tickets.open(&name, claim(&job)).await.unwrap()), "queued");
-        assert_eq!(
-            tickets.open(&name, claim(&squatter)).await,
-            Err(TicketRefusal::Taken(name.clone()).into())
-        );
+        let squatted = tickets.open(&name, claim(&squatter)).await;
+        assert_eq!(squatted, Err(TicketRefusal::Taken(name.clone()).into()));
     })
     .await;
     let kept = site.on_disk().await;

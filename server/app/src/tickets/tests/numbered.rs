@@ -49,10 +49,8 @@ async fn a_ticket_number_is_never_reused() {
     site.run(&[], async |tickets: &TicketRegistry| {
         assert_eq!(status(tickets, 1, &anyone).await, "granted");
         assert_eq!((status(tickets, 2, &anyone).await, status(tickets, 3, &anyone).await), ("gone", "gone"));
-        assert_eq!(
-            (status(tickets, 0, &anyone).await, status(tickets, 5, &anyone).await),
-            ("unknown", "unknown")
-        );
+        assert_eq!(status(tickets, 0, &anyone).await, "unknown");
+        assert_eq!(status(tickets, 5, &anyone).await, "unknown");
         assert_eq!(tickets.open_numbered(Err(never())).await.unwrap(), 5);
         // nothing is given out for a question that may be answered later
         let later = tickets.open_numbered(Err(Refusal::TicketUnwritable("full".into()))).await;

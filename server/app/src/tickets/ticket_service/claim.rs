@@ -9,7 +9,7 @@ use plimsoll_core::{
 
 use super::TicketService;
 use crate::{
-    access::{Refusal, identity::Identity},
+    access::{Refusal, Reply, identity::Identity},
     tickets::View,
 };
 
@@ -64,11 +64,7 @@ impl TagQuestion {
 impl TicketService {
     /// The claim of `caller` for a request of a client of Resalloc.
     /// Errors: A tag is unknown, no pool has all tags, or the caller may not use a project, owner or pool that the request names.
-    pub(super) fn claim_by_tags(
-        &self,
-        caller: &Identity,
-        asked: &TagQuestion,
-    ) -> Result<TicketClaim, Refusal> {
+    pub(super) fn claim_by_tags(&self, caller: &Identity, asked: &TagQuestion) -> Reply<TicketClaim> {
         let tags = asked.tags.clone();
         let question =
             TicketQuestion { key: asked.key(), kind: None, owner: String::new(), pool: String::new(), tags };
@@ -79,12 +75,7 @@ impl TicketService {
     /// Opens a ticket, or returns the status of the existing ticket with this id. The returned
     /// state is on disk.
     /// Errors: the caller may not open such a ticket, or the ticket registry refuses it.
-    pub(crate) async fn open(
-        &self,
-        caller: &Identity,
-        id: &TicketId,
-        asked: TicketQuestion,
-    ) -> Result<View, Refusal> {
+    pub(crate) async fn open(&self, caller: &Identity, id: &TicketId, asked: TicketQuestion) -> Reply<View> {
         let claim = self.claim(caller, id, asked)?;
         self.registry.open(id, claim).await
     }
@@ -96,7 +87,7 @@ impl TicketService {
         caller: &Identity,
         id: &TicketId,
         asked: TicketQuestion,
-    ) -> Result<TicketClaim, Refusal> {
+    ) -> Reply<TicketClaim> {
         let pool = asked.pool.clone();
         let claim = self.claim_in(caller, asked, PoolSelection::Name(&pool))?;
         Ok(TicketClaim { proven: caller.is_own_job(id.as_str()), ..claim })
@@ -107,7 +98,7 @@ impl TicketService {
         caller: &Identity,
         mut asked: TicketQuestion,
         selection: PoolSelection<'_>,
-    ) -> Result<TicketClaim, Refusal> {
+    ) -> Reply<TicketClaim> {
         caller.claims(&mut asked.key).map_err(Refusal::Forbidden)?;
         // computed after proven values were filled in: the same request from two callers gives two
         // fingerprints
@@ -168,7 +159,7 @@ impl TicketService {
         subject: &RuleSubject<'_>,
         tags: &[String],
         prediction: &Prediction,
-    ) -> Result<Option<&'p Pool>, Refusal> {
+    ) -> Reply<Option<&'p Pool>> {
         let needs = ResourceNeeds::of(prediction);
         let pool = placement.choose_by_tags(subject, &needs, tags, &|pool| self.sizing.pools.busy(pool));
         if pool.is_none() && !placement.pools().is_empty() {
@@ -187,7 +178,7 @@ impl TicketService {
         subject: &RuleSubject<'_>,
         asked: &str,
         prediction: Prediction,
-    ) -> Result<(Option<&'p Pool>, Prediction), Refusal> {
+    ) -> Reply<(Option<&'p Pool>, Prediction)> {
         if !asked.is_empty() {
             let names =
                 || placement.pools().iter().map(|pool| pool.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -219,7 +210,7 @@ impl TicketService {
 
 /// The owner for fair sharing: the proven owner, else the claimed one, else the project. A caller
 /// for some projects cannot claim another owner.
-fn owner_of(caller: &Identity, claimed: String, key: &Key) -> Result<String, Refusal> {
+fn owner_of(caller: &Identity, claimed: String, key: &Key) -> Reply<String> {
     let proven = if caller.projects.is_all() { &caller.proven.owner } else { &key.project };
     let proven = if caller.proven.owner.is_empty() { proven } else { &caller.proven.owner };
     if !proven.is_empty() {

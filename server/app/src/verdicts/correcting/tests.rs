@@ -55,11 +55,11 @@ async fn cause_of(ingest: &Ingest, attempt: &str) -> (Option<Cause>, Option<Evid
     (summary.cause, summary.cause_source, summary.censored)
 }
 
-async fn judge(ingest: &Ingest, asked: Evidence) -> Result<Verdict, Refusal> {
+async fn judge(ingest: &Ingest, asked: Evidence) -> Reply<Verdict> {
     fixture::verdicts(ingest).judge(asked, Asker::TRUSTED).await
 }
 
-async fn correct(ingest: &Ingest, request: CorrectionRequest) -> Result<Verdict, Refusal> {
+async fn correct(ingest: &Ingest, request: CorrectionRequest) -> Reply<Verdict> {
     let found = ingest.find(&request.attempt).await.unwrap();
     fixture::verdicts(ingest).store_correction(request, String::new(), Asker::TRUSTED, found).await
 }

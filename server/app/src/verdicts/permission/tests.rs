@@ -57,11 +57,8 @@ async fn an_untrusted_job_keeps_verdicts_only_on_itself() {
     let stranger = Identity { trusted: false, ..Identity::clone(&Identity::anyone()) };
     for (id, is_anonymous) in [("ci:7", false), ("ci:8", false), ("ci:10", false), ("ci:8", true)] {
         let caller = Identity { is_anonymous, ..stranger.clone() };
-        assert_eq!(
-            kept(caller, id).await,
-            Ok(VerdictScope::NotKept),
-            "for all jobs, and proven for none: {id}"
-        );
+        let scope = kept(caller, id).await;
+        assert_eq!(scope, Ok(VerdictScope::NotKept), "for all jobs, and proven for none: {id}");
     }
     let unknown = Identity { is_anonymous: true, roles: Role::Caller.into(), ..stranger.clone() };
     assert!(learns_nothing(&unknown) && !learns_nothing(&stranger), "no attempt is looked up for it");

@@ -23,10 +23,8 @@ fn the_guides_example_access_file_is_valid() {
     let access = Access::new(AccessFile::parse(&example).unwrap(), sources).unwrap();
     assert_eq!(format!("{access:?}"), "Access(1 tokens, 2 issuers, 1 certificates)");
     let runner = access.identify(None, &["runner-1.example".to_owned()], 0, Instant::now()).unwrap();
-    assert!(
-        runner.roles.has(Role::Agent)
-            && runner.bounds.is_some_and(|bounds| bounds.limit_of(Bound::Streams) == 100)
-    );
+    assert!(runner.roles.has(Role::Agent));
+    assert!(runner.bounds.is_some_and(|bounds| bounds.limit_of(Bound::Streams) == 100));
 }
 
 #[test]
@@ -38,10 +36,8 @@ fn an_invalid_file_is_rejected_with_all_errors() {
     let twice =
         FILE.replace("2bb8", "zzzz") + "[[certificate]]\ndns_name = \"runner-1.example.com\"\nroles = []\n";
     let both = error(&twice);
-    assert!(
-        both.contains("[[token]] 1: sha256") && both.contains("[[certificate]] 2: is there twice"),
-        "{both}"
-    );
+    assert!(both.contains("[[token]] 1: sha256"), "{both}");
+    assert!(both.contains("[[certificate]] 2: is there twice"), "{both}");
     let shared = FILE.replace("audience = ", "algorithms = [\"HS256\"]\n    audience = ");
     assert!(error(&shared).contains("algorithms must be some of"));
     let read =

@@ -40,24 +40,14 @@ fn a_limit_range_allows_the_patched_pod() {
     let capped = Settings { max_memory: Some(Bytes(256 << 20)), ..on() };
     let (plain, memory_stays) = (["64Mi", "88Mi", "100m", "2"], ["512Mi", "1Gi", "100m", "2"]);
     let small = json!({ "memory": "128Mi", "cpu": "200m" });
+    let ratio = json!({ "min": small, "maxLimitRequestRatio": { "cpu": "4", "memory": "1" } });
+    let cpu_ratio = json!({ "maxLimitRequestRatio": { "cpu": "4.5" } });
     for (kind, rules, settings, expected, is_skipped) in [
         ("Container", json!({}), &on(), plain, false),
         ("Container", json!({}), &least, ["128Mi", "128Mi", "200m", "2"], false),
         ("Container", json!({ "min": small }), &on(), ["128Mi", "128Mi", "200m", "2"], false),
-        (
-            "Container",
-            json!({ "min": small, "maxLimitRequestRatio": { "cpu": "4", "memory": "1" } }),
-            &on(),
-            ["128Mi", "128Mi", "500m", "2"],
-            false,
-        ),
-        (
-            "Container",
-            json!({ "maxLimitRequestRatio": { "cpu": "4.5" } }),
-            &on(),
-            ["64Mi", "88Mi", "445m", "2"],
-            false,
-        ),
+        ("Container", ratio, &on(), ["128Mi", "128Mi", "500m", "2"], false),
+        ("Container", cpu_ratio, &on(), ["64Mi", "88Mi", "445m", "2"], false),
         ("Container", json!({ "max": { "memory": "1Gi", "cpu": "2" } }), &on(), plain, false),
         ("Container", json!({ "max": { "cpu": "1" } }), &on(), ["64Mi", "88Mi", "100m", "1000m"], false),
         // the operator's most is below the least of the namespace
@@ -71,11 +61,8 @@ fn a_limit_range_allows_the_patched_pod() {
         let mut limit = rules.clone();
         limit["type"] = json!(kind);
         let (after, skipped) = under(own, ("agent", ""), &json!([limit]), settings);
-        assert_eq!(
-            (four(&after["spec"]["containers"][0]), skipped),
-            (expected, is_skipped),
-            "{kind} {rules}"
-        );
+        assert_eq!(four(&after["spec"]["containers"][0]), expected, "{kind} {rules}");
+        assert_eq!(skipped, is_skipped, "{kind} {rules}");
     }
     // the agent's container too, or it is not added
     let settings = Settings { agent_image: Some("registry/agent:1".into()), ..on() };

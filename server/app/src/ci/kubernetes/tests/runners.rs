@@ -46,11 +46,8 @@ fn pods_of_every_runner_release_are_supported() {
             panic!("the pod of runner {release} is left alone: {}", skip_reason.as_str());
         });
         let key = key_of(&job);
-        assert_eq!(
-            (key.package.as_str(), key.project.as_str()),
-            ("curl", "spack/spack-packages"),
-            "{release}"
-        );
+        assert_eq!(key.package.as_str(), "curl", "{release}");
+        assert_eq!(key.project.as_str(), "spack/spack-packages", "{release}");
         assert_eq!(job_id(&parse(made.clone())).as_deref(), Some("12345"), "{release}");
         let (after, plan) = patched(&made, &sizes((2048, 4096), (1500, 3000), 0.9), &settings);
         assert!(plan.sized && plan.skip_reason.is_none(), "{release}");
@@ -94,22 +91,15 @@ fn windows_pods_are_detected_and_get_no_agent() {
         json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": terms } } })
     };
     let os = |key: &str, values: &[&str]| required(json!({ "key": key, "operator": "In", "values": values }));
-    let ways: [(&str, Value, Option<OperatingSystem>); 9] = [
-        ("os", json!({ "name": "windows" }), Some(OperatingSystem::Windows)),
+    let windows = Some(OperatingSystem::Windows);
+    let ways = [
+        ("os", json!({ "name": "windows" }), windows),
         ("os", json!({ "name": "linux" }), Some(OperatingSystem::Linux)),
-        ("nodeSelector", json!({ "kubernetes.io/os": "windows" }), Some(OperatingSystem::Windows)),
-        ("nodeSelector", json!({ "beta.kubernetes.io/os": "windows" }), Some(OperatingSystem::Windows)),
-        (
-            "nodeSelector",
-            json!({ "node.kubernetes.io/windows-build": "10.0.20348" }),
-            Some(OperatingSystem::Windows),
-        ),
-        (
-            "securityContext",
-            json!({ "windowsOptions": { "runAsUserName": "x" } }),
-            Some(OperatingSystem::Windows),
-        ),
-        ("affinity", os("kubernetes.io/os", &["windows"]), Some(OperatingSystem::Windows)),
+        ("nodeSelector", json!({ "kubernetes.io/os": "windows" }), windows),
+        ("nodeSelector", json!({ "beta.kubernetes.io/os": "windows" }), windows),
+        ("nodeSelector", json!({ "node.kubernetes.io/windows-build": "10.0.20348" }), windows),
+        ("securityContext", json!({ "windowsOptions": { "runAsUserName": "x" } }), windows),
+        ("affinity", os("kubernetes.io/os", &["windows"]), windows),
         ("affinity", os("kubernetes.io/os", &["windows", "linux"]), None),
         ("affinity", json!({}), None),
     ];
@@ -119,12 +109,10 @@ fn windows_pods_are_detected_and_get_no_agent() {
         let typed = parse(made);
         let job = job_of_pod(&typed, "ci-builds", &settings).unwrap();
         assert_eq!(job.os, expected, "{field}: {value}");
-        if expected == Some(OperatingSystem::Windows) {
+        if expected == windows {
             let plan = plan(&typed, &job, None, (&settings, &LimitRanges::default()), |_needs| None).unwrap();
-            assert!(
-                plan.patch.is_none() && plan.skip_reason == Some(SkipReason::OtherSystem),
-                "{field}: {value}"
-            );
+            assert!(plan.patch.is_none(), "{field}: {value}");
+            assert_eq!(plan.skip_reason, Some(SkipReason::OtherSystem), "{field}: {value}");
         }
     }
 }

@@ -86,11 +86,9 @@ fn fitting_pods_are_skipped_as_fits_not_unsure() {
     value["spec"]["containers"][0]["resources"] = json!({ "requests": { "cpu": "1500m", "memory": "2048Mi" }, "limits": { "cpu": "3000m", "memory": "4096Mi" } });
     let (_, plan) = patched(&value, &sizes((2048, 4096), (1500, 3000), 0.9), &on());
     assert!(plan.patch.is_none() && plan.skip_reason == Some(SkipReason::Fits));
-    assert!(
-        !SkipReason::Fits.is_unsized()
-            && SkipReason::Unsure.is_unsized()
-            && SkipReason::PodSizes.is_unsized()
-    );
+    assert!(!SkipReason::Fits.is_unsized());
+    assert!(SkipReason::Unsure.is_unsized());
+    assert!(SkipReason::PodSizes.is_unsized());
     let words: std::collections::HashSet<_> = SkipReason::ALL.map(SkipReason::as_str).into();
     assert_eq!(words.len(), SkipReason::ALL.len());
 }
@@ -117,11 +115,8 @@ fn other_packages_lower_the_request_of_an_unknown_one() {
     let (after, plan) = patched(&value, &of_fleet(40), &on());
     let request = quantity::bytes(resources(&after)["requests"]["memory"].as_str().unwrap()).unwrap();
     assert!((2 << 30..8 << 30).contains(&request), "{request}");
-    assert_eq!(
-        (&resources(&after)["limits"]["memory"], plan.sized),
-        (&json!("64Gi"), true),
-        "no build is killed by it"
-    );
+    assert_eq!(resources(&after)["limits"]["memory"], "64Gi", "no build is killed by it");
+    assert!(plan.sized);
     let why = after["metadata"]["annotations"]["plimsoll/sized"].as_str().unwrap();
     assert!(why.contains("by what other packages used of theirs, 12 % at most"), "{why}");
     let (_, plan) = patched(&value, &of_fleet(5), &on());
@@ -167,11 +162,8 @@ fn memory_that_always_got_killed_is_not_repeated() {
     assert!(why.ends_with(begin_or_end), "{why}");
     // what is above the kills may be enough, and nothing better is known
     assert_eq!(sizes("2200Mi", &known, &on()).0, both("2200Mi", "2200Mi"));
-    assert_eq!(
-        sizes("100Mi", &after_kills(100, 0, &usual), &on()).0,
-        both("200Mi", "200Mi"),
-        "and not the default"
-    );
+    let sized = sizes("100Mi", &after_kills(100, 0, &usual), &on()).0;
+    assert_eq!(sized, both("200Mi", "200Mi"), "and not the default");
     // whatever other packages need
     assert_eq!(sizes("2Gi", &after_kills(2048, 40, &usual), &on()).0, both("3072Mi", "3072Mi"));
     // what no pod may have is not given, and what a cap cut is not raised

@@ -77,10 +77,8 @@ async fn invalid_metadata_is_refused_with_alternatives() {
             service.get_metric_spec(ask()).await.map(drop).unwrap_err(),
             service.get_metrics(Request::new(metrics)).await.map(drop).unwrap_err(),
         ] {
-            assert!(
-                refused.code() == Code::InvalidArgument && refused.message().contains(part),
-                "{refused:?}"
-            );
+            assert_eq!(refused.code(), Code::InvalidArgument, "{refused:?}");
+            assert!(refused.message().contains(part), "{refused:?}");
         }
     }
 }

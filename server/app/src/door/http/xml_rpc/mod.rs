@@ -39,7 +39,7 @@ use plimsoll_proto::limits;
 
 use super::refusal::refuse;
 use crate::{
-    access::{Refusal, guard::Caller, identity::Identity},
+    access::{Refusal, Reply, guard::Caller, identity::Identity},
     door::{gate::LongAnswer, http_state::HttpState},
     tickets::{
         TicketService,
@@ -127,7 +127,7 @@ pub(super) async fn call(
 }
 
 /// The answer to a client that may not wait. If its ticket waits, it comes back over another connection.
-fn at_once(collected: Result<CollectedTicket, Refusal>) -> Response {
+fn at_once(collected: Reply<CollectedTicket>) -> Response {
     let answer = collected.map(output).map_err(|refusal| later(&refusal));
     // not logged: thousands of clients may come every 3 s
     let mut answer = complete(&answer.map_or_else(fault_xml, |output| encode(Ok(output))));

@@ -70,10 +70,8 @@ async fn a_damaged_summary_does_not_block_retention() {
     let (_ingest, mut worker) = fixture::ingest(&store, 10);
     worker.retention.parts.policy.keep_for = Duration::from_hours(1);
     worker.retain_step().await;
-    assert!(
-        worker.retention.samples.after_key.is_none() && worker.retention.samples.paused_until_unix_ms > 0,
-        "it is through"
-    );
+    assert!(worker.retention.samples.after_key.is_none(), "it is through");
+    assert!(worker.retention.samples.paused_until_unix_ms > 0);
     let mut extents = Vec::new();
     for id in &ids {
         extents.push(store::read_series(&store, id).await.unwrap().extent.samples);

@@ -162,10 +162,8 @@ async fn a_start_loads_unmeasured_jobs_killed_by_memory() {
     let ingest = started(&store, 2).await;
     let next = fixture::verdicts(&ingest).after_memory_end(&key).await.unwrap().unwrap().next;
     assert_eq!(next.memory_limit.value, 96 << 30, "the last one counts");
-    assert_eq!(
-        fixture::verdicts(&ingest).after_memory_end(&Key { project: "c/d".into(), ..key }).await.unwrap(),
-        None
-    );
+    let other = Key { project: "c/d".into(), ..key };
+    assert_eq!(fixture::verdicts(&ingest).after_memory_end(&other).await.unwrap(), None);
 }
 
 #[tokio::test]
