@@ -141,11 +141,8 @@ mod tests {
         }
         fake.write("/proc/9/status", "Name:\tx\nHugetlbPages:\t1 kB\n");
         let read = |pages: HugePages| { pages }.read(|| vec![0, 7, 8, 9, 10]);
-        assert_eq!(
-            read(HugePages::of(fake.kernel().path("/proc"), Some(&group))),
-            13 << 10,
-            "2, 4, 1, and 6 once"
-        );
+        let pages = HugePages::of(fake.kernel().path("/proc"), Some(&group));
+        assert_eq!(read(pages), 13 << 10, "2, 4, 1, and 6 once");
         fake.write("/proc/meminfo", "Hugetlb: 0 kB\n");
         assert_eq!(read(HugePages::of(fake.kernel().path("/proc"), None)), 0, "no process is read");
         for (size, bytes) in

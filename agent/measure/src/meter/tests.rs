@@ -29,11 +29,8 @@ fn others_memory_in_a_shared_group_is_excluded() {
     assert_eq!(source(&format!("{own}\n77\n"), 20_000), Source::ProcessTree);
     assert_eq!(source("0\n", 0), Source::ProcessTree, "the need of a hidden process is not known");
     let hidden = nix::unistd::getppid();
-    assert_eq!(
-        source(&format!("{own}\n{hidden}\n"), 0),
-        Source::ProcessTree,
-        "nor of one that /proc does not show"
-    );
+    let with_hidden = source(&format!("{own}\n{hidden}\n"), 0);
+    assert_eq!(with_hidden, Source::ProcessTree, "nor of one that /proc does not show");
     assert_eq!(source(&format!("{own}\n{}\n", i32::MAX), 0), Source::CgroupV2, "it has ended");
 }
 

@@ -35,10 +35,13 @@ impl LimitRaising {
     /// Raises the limit up to `most`, bytes. `None` if no limit is in force that the agent set.
     fn new(meter: &Meter, most: u64) -> Option<Self> {
         let limit = meter.own_limit().ok()??;
-        let rule = RaiseRule::new(limit, most);
-        Some(Self {
+        Some(Self::by(RaiseRule::new(limit, most), meter.limit_above()))
+    }
+
+    fn by(rule: RaiseRule, above: Option<u64>) -> Self {
+        Self {
             rule,
-            above: meter.limit_above(),
+            above,
             raises: 0,
             above_start: (0, Duration::ZERO),
             raised_byte_ms: 0,
@@ -46,7 +49,7 @@ impl LimitRaising {
             lacks_room: false,
             is_lack_known: false,
             notice: None,
-        })
+        }
     }
 
     /// The limit that the agent may still reach, bytes; `None` if it raises no more, or cannot at present.
@@ -162,17 +165,8 @@ mod tests {
     #[test]
     fn raised_memory_is_counted_over_the_time_that_it_was_allowed() {
         const GIB: u64 = 1 << 30;
-        let mut raising = LimitRaising {
-            rule: RaiseRule::new(GIB, 8 * GIB),
-            above: None,
-            raises: 0,
-            above_start: (0, Duration::ZERO),
-            raised_byte_ms: 0,
-            has_ended: false,
-            lacks_room: true,
-            is_lack_known: false,
-            notice: None,
-        };
+        let mut raising =
+            LimitRaising { lacks_room: true, ..LimitRaising::by(RaiseRule::new(GIB, 8 * GIB), None) };
         let after = |seconds: u64| Duration::from_secs(seconds);
         assert_eq!(raising.raised_byte_seconds(after(9)), 0);
         raising.note_raised(after(10), GIB, 2 * GIB);
