@@ -64,10 +64,8 @@ async fn an_attached_build_is_followed_to_its_end() {
     assert!(stderr.contains("ended (its process ended), exit status not known"), "{stderr}");
     assert!(stderr.contains("samples   delivered as beside"), "a page, as for any other: {stderr}");
     let report: Value = serde_json::from_str(&std::fs::read_to_string(report).unwrap()).unwrap();
-    assert_eq!(
-        (&report["followed_until"], &report["exit"]["code"]),
-        (&"its process ended".into(), &Value::Null)
-    );
+    assert_eq!(report["followed_until"], "its process ended");
+    assert_eq!(report["exit"]["code"], Value::Null);
     let shown = site.agent.json(&["show", "--attempt", "beside"]);
     let text = shown.to_string();
     assert!(text.contains("\"exit_code\":null"), "its exit was not seen: {text}");

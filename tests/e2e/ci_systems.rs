@@ -22,10 +22,8 @@ async fn a_github_job_gets_key_ids_and_trust() {
     for code in [3, 0] {
         let ran = first.run("", &format!("echo ::group::tests; exit {code}"));
         assert_eq!(ran.code, Some(code), "{ran:?}");
-        assert!(
-            ran.stderr.contains("::group::plimsoll: build") && ran.stderr.contains("::endgroup::"),
-            "{ran:?}"
-        );
+        assert!(ran.stderr.contains("::group::plimsoll: build"), "{ran:?}");
+        assert!(ran.stderr.contains("::endgroup::"), "{ran:?}");
     }
     in_github(site.agent.clone(), "2", "push").run("", "true");
     in_github(site.agent.clone(), "3", "pull_request").run("", "true");
@@ -38,11 +36,10 @@ async fn a_github_job_gets_key_ids_and_trust() {
     ] {
         let summary = shown(id);
         assert_eq!(summary["key"]["project"], "octocat/app", "{id}: {summary}");
-        assert_eq!(
-            (&summary["key"]["package"], &summary["number"], &summary["outcome"], &summary["untrusted"]),
-            (&"build".into(), &number.into(), &outcome.into(), &is_foreign.into()),
-            "{id}"
-        );
+        assert_eq!(summary["key"]["package"], "build", "{id}");
+        assert_eq!(summary["number"], number, "{id}");
+        assert_eq!(summary["outcome"], outcome, "{id}");
+        assert_eq!(summary["untrusted"], is_foreign, "{id}");
     }
     let retried = site.agent.json(&["show", "--attempt", "github:octocat/app:12.1/build"]);
     assert_eq!(retried["retried_by"], "github:octocat/app:12.2/build", "not its second command: {retried}");

@@ -84,10 +84,8 @@ async fn all_commands_agree_on_a_damaged_store() {
                 let error = error.to_string();
                 assert_eq!((status(&verified), status(&backed_up)), (1, 1), "{name}: {error}");
                 assert!(error.contains("plimsoll-server repair"), "{name}: {error}");
-                assert!(
-                    texts[..2].iter().all(|text| text.contains("plimsoll-server repair")),
-                    "{name}: {texts:?}"
-                );
+                let names_repair = |text: &&String| text.contains("plimsoll-server repair");
+                assert!(texts[..2].iter().all(names_repair), "{name}: {texts:?}");
             }
         }
         let printed = &repaired.stdout;

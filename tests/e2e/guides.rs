@@ -109,11 +109,8 @@ fn every_guide_is_in_the_readme_index() {
     let readme = fs::read_to_string(repository().join("README.md")).unwrap();
     assert!(readme.lines().count() <= README_LINES);
     for guide in guides() {
-        assert!(
-            guide.path.ends_with("README.md") || readme.contains(&guide.name().to_string()),
-            "{}",
-            guide.name()
-        );
+        let name = guide.name();
+        assert!(guide.path.ends_with("README.md") || readme.contains(&name.to_string()), "{name}");
     }
 }
 
@@ -177,10 +174,8 @@ fn every_setting_and_metric_that_is_named_exists() {
     let settings: BTreeSet<&str> =
         setting.captures_iter(&printed).map(|found| found.get(1).unwrap().as_str()).collect();
     let metrics = fs::read_to_string(repository().join("deploy/prometheus/METRICS.md")).unwrap();
-    let (metric, prefixed) = (
-        Regex::new("^plimsoll_[a-z_]+$").unwrap(),
-        Regex::new("^(admit|allocation|tls|history|gitlab)_[a-z_]+$").unwrap(),
-    );
+    let metric = Regex::new("^plimsoll_[a-z_]+$").unwrap();
+    let prefixed = Regex::new("^(admit|allocation|tls|history|gitlab)_[a-z_]+$").unwrap();
     for guide in guides() {
         for word in guide.code() {
             let exists = !metric.is_match(word) || metrics.contains(&format!("`{word}`"));

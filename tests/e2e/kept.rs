@@ -91,10 +91,8 @@ async fn reported_details_survive_a_restart() {
     let summary = before.summary.clone().unwrap();
     assert_eq!((&summary.phases, summary.peak_phase.as_str()), (&phases, "build"));
     assert_eq!((summary.oom_origin(), summary.oom_group_kill), (pb::OomOrigin::LimitAbove, Some(1)));
-    assert_eq!(
-        (summary.memory_stall_usec, PageCounters::from(&summary)),
-        (Some(50), PageCounters::all(Some(15)))
-    );
+    assert_eq!(summary.memory_stall_usec, Some(50));
+    assert_eq!(PageCounters::from(&summary), PageCounters::all(Some(15)));
     assert_eq!((summary.throttled_usec, summary.starved_ms), (Some(7), Some(2500)));
     assert_eq!((&summary.largest_process, summary.compilers_peak), (&Some(largest_process()), Some(8)));
     assert_eq!(summary.rescue, Some(rescue()));

@@ -71,10 +71,8 @@ async fn a_busy_pool_stays_busy_through_a_kill() {
     again.exchange(in_pool("one", "powerful", &[])).await.unwrap();
     assert_eq!(open(server).await, 1);
     let kernel = predict(server, "kernel").await;
-    assert!(
-        kernel.pool == "normal" && kernel.pool_reason.contains("1 builds run or wait there"),
-        "{kernel:?}"
-    );
+    assert_eq!(kernel.pool, "normal", "{kernel:?}");
+    assert!(kernel.pool_reason.contains("1 builds run or wait there"), "{kernel:?}");
     let site = site.killed().unwrap();
     let server = &site.server;
     assert_eq!(open(server).await, 1, "also after a kill");
@@ -115,10 +113,8 @@ fn the_shipped_pools_file_passes_rules_test() {
     let text = stdout(&[]);
     assert_has(&text, ["takes  line", "=> pool powerful, rule long builds"]);
     let guide = include_str!("../../deploy/docs/pools-and-tickets.md");
-    assert!(
-        text.lines().count() == 4 && text.lines().all(|line| guide.contains(line)),
-        "not in the guide: {text}"
-    );
+    assert_eq!(text.lines().count(), 4, "not in the guide: {text}");
+    assert!(text.lines().all(|line| guide.contains(line)), "not in the guide: {text}");
     let text = stdout(&["--open", "powerful=4", "--key", "label.kind=auto", "--key", "label.security=true"]);
     assert_has(&text, ["4 builds run or wait there: pool normal", "priority class ci-high"]);
     let json: serde_json::Value = serde_json::from_str(&stdout(&["--output", "json"])).unwrap();

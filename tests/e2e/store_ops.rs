@@ -37,10 +37,8 @@ async fn a_live_backup_restores_acknowledged_data() {
 
     let restored = dir.path().join("restored");
     done(&restored, &["restore", file.to_str().unwrap()]);
-    assert!(
-        done(&restored, &["verify"])
-            .contains("1 attempt that ended and 1 open, 0 verdicts, 0 tickets, 80 samples")
-    );
+    let verified = done(&restored, &["verify"]);
+    assert!(verified.contains("1 attempt that ended and 1 open, 0 verdicts, 0 tickets, 80 samples"));
     let server = Server::start(Programs::for_tests(), &restored).unwrap();
     assert_eq!(server.shown("ended").await.unwrap(), before);
     let mut stream = Sender::connect(&server.url()).await.unwrap();

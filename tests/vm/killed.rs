@@ -2,14 +2,13 @@
 
 use serde_json::Value;
 
-use crate::record::record;
+use crate::record::{record, recorded};
 
 const MIB: u64 = 1 << 20;
 
 /// A build that ended with this status, of which the kernel killed so many processes for memory.
 fn killed(name: &str, exit: u64, kills: u64, origin: &str) -> Option<Value> {
-    let record = record(name)?;
-    let summary = record.summary();
+    let (record, summary) = recorded(name)?;
     assert_eq!((record.number("exit"), &summary["oom_kill"]), (exit, &kills.into()), "{summary}");
     assert_eq!((&summary["cause"], &summary["outcome"]), (&"oom".into(), &"failed".into()), "{summary}");
     assert_eq!(summary["oom_origin"], origin, "{summary}");
@@ -20,8 +19,7 @@ fn killed(name: &str, exit: u64, kills: u64, origin: &str) -> Option<Value> {
 
 /// A build that failed with this status, and not for memory.
 fn failed(name: &str, exit: u64) {
-    let Some(record) = record(name) else { return };
-    let summary = record.summary();
+    let Some((record, summary)) = recorded(name) else { return };
     assert_eq!((record.number("exit"), &summary["oom_kill"]), (exit, &0.into()), "{summary}");
     assert_eq!((&summary["outcome"], &summary["censored"]), (&"failed".into(), &false.into()), "{summary}");
     assert!(!["oom", "starved"].contains(&summary["cause"].as_str().unwrap()), "{summary}");
@@ -55,10 +53,8 @@ fn a_whole_group_kill_ends_by_signal() {
 #[test]
 fn a_kill_in_a_nested_group_is_counted() {
     let Some(summary) = killed("nested_group", 3, 1, "own_limit") else { return };
-    assert!(
-        summary["need_peak_bytes"].as_u64().unwrap() < 40 * MIB,
-        "the limit was the inner one's: {summary}"
-    );
+    let need = summary["need_peak_bytes"].as_u64().unwrap();
+    assert!(need < 40 * MIB, "the limit was the inner one's: {summary}");
     assert_eq!(record("nested_group").unwrap().number("left"), 0, "its groups go with it");
 }
 
@@ -82,8 +78,7 @@ fn an_ancestor_limit_and_its_kill_are_recorded() {
 
 #[test]
 fn a_machine_wide_oom_kill_is_counted() {
-    let Some(record) = record("whole_machine") else { return };
-    let summary = record.summary();
+    let Some((record, summary)) = recorded("whole_machine") else { return };
     assert_eq!((record.number("exit"), &summary["oom_kill"]), (2, &1.into()), "{summary}");
     // the machine's fault: the same again elsewhere, and no word on what the build needs
     assert_eq!((&summary["cause"], &summary["oom_origin"]), (&"infra".into(), &"host".into()), "{summary}");
@@ -94,8 +89,7 @@ fn a_machine_wide_oom_kill_is_counted() {
 
 #[test]
 fn a_killed_agents_samples_reach_the_next_one() {
-    let Some(record) = record("killed_with_agent") else { return };
-    let summary = record.summary();
+    let Some((record, summary)) = recorded("killed_with_agent") else { return };
     assert_eq!((record.number("exit"), &summary["outcome"]), (137, &"lost".into()), "{summary}");
     assert!(summary["samples"].as_u64().unwrap() > 0, "{summary}");
     assert_eq!(summary["resources"]["memory_limit_bytes"], 64 * MIB, "{summary}");

@@ -1,13 +1,12 @@
 //! The need is what was touched and cannot be given back, however short, in whichever process of the build; files are not.
 
-use crate::record::record;
+use crate::record::{record, recorded};
 
 const MIB: u64 = 1 << 20;
 
 /// A need of so many MiB, at most 2 % more.
 fn assert_need(name: &str, mib: u64) {
-    let Some(record) = record(name) else { return };
-    let summary = record.summary();
+    let Some((record, summary)) = recorded(name) else { return };
     assert_eq!((record.number("exit"), &summary["source"]), (0, &"cgroup_v2".into()), "{summary}");
     let (need, mark) =
         (summary["need_peak_bytes"].as_u64().unwrap(), summary["memory_peak_bytes"].as_u64().unwrap());
@@ -50,8 +49,7 @@ fn the_series_shows_growth_steps() {
 
 #[test]
 fn log_sections_become_phases_with_their_need() {
-    let Some(record) = record("phases") else { return };
-    let summary = record.summary();
+    let Some((record, summary)) = recorded("phases") else { return };
     let phases = summary["phases"].as_array().unwrap();
     let names: Vec<_> = phases.iter().map(|phase| phase["name"].as_str().unwrap()).collect();
     assert_eq!((names, record.number("exit")), (vec!["configure", "build"], 0), "{summary}");
@@ -69,8 +67,7 @@ fn log_sections_become_phases_with_their_need() {
 
 #[test]
 fn written_files_do_not_count_as_need() {
-    let Some(record) = record("files") else { return };
-    let summary = record.summary();
+    let Some((record, summary)) = recorded("files") else { return };
     assert_eq!(record.number("exit"), 0, "{summary}");
     assert_eq!(summary["resources"]["memory_limit_bytes"], 128 * MIB, "{summary}");
     assert_eq!(summary["memory_peak_bytes"], 128 * MIB, "files fill the group: {summary}");

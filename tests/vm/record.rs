@@ -35,6 +35,11 @@ pub(crate) fn record(name: &str) -> Option<&'static Record> {
     }
 }
 
+/// What is known of a scenario, and the summary of its attempt.
+pub(crate) fn recorded(name: &str) -> Option<(&'static Record, Value)> {
+    record(name).map(|record| (record, record.summary()))
+}
+
 impl Record {
     /// A fact as text.
     pub(crate) fn fact(&self, name: &str) -> &str {

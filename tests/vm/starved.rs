@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::record::{Record, record};
+use crate::record::{Record, recorded};
 
 const MIB: u64 = 1 << 20;
 
@@ -32,8 +32,7 @@ fn makes_no_progress(series: &[Value]) -> bool {
 
 #[test]
 fn rereading_at_a_tight_limit_counts_reclaim_failures() {
-    let Some(record) = record("starved") else { return };
-    let summary = record.summary();
+    let Some((record, summary)) = recorded("starved") else { return };
     assert_eq!((record.number("exit"), &summary["oom_kill"]), (0, &0.into()), "{summary}");
     assert!(record.number("refaults") > 10_000, "the kernel itself saw it: {record:?}");
     assert_counted(record, "refaults", "refaults", 90);
@@ -54,8 +53,7 @@ fn rereading_at_a_tight_limit_counts_reclaim_failures() {
 
 #[test]
 fn a_limit_raised_during_the_build_counts() {
-    let Some(record) = record("raised") else { return };
-    let summary = record.summary();
+    let Some((_record, summary)) = recorded("raised") else { return };
     assert_eq!(summary["memory_limit_at_start_bytes"], 64 * MIB, "{summary}");
     assert_eq!(summary["resources"]["memory_limit_bytes"], 128 * MIB, "{summary}");
     assert_eq!((&summary["cause"], &summary["censored"]), (&"oom".into(), &true.into()), "{summary}");
@@ -65,13 +63,9 @@ fn a_limit_raised_during_the_build_counts() {
 
 #[test]
 fn a_throttled_build_uses_its_cpu_quota() {
-    let Some(record) = record("throttled") else { return };
-    let summary = record.summary();
-    assert_eq!(
-        (record.number("exit"), &summary["resources"]["cpu_limit_cores"]),
-        (0, &0.2.into()),
-        "{summary}"
-    );
+    let Some((record, summary)) = recorded("throttled") else { return };
+    assert_eq!(record.number("exit"), 0, "{summary}");
+    assert_eq!(summary["resources"]["cpu_limit_cores"], 0.2, "{summary}");
     assert!(record.number("throttled_usec") > 500_000, "the kernel itself saw it: {record:?}");
     // the agent shares the quota, and what it does after the end is not the build's
     assert_counted(record, "throttled_usec", "throttled_usec", 50);

@@ -72,11 +72,8 @@ async fn an_oom_killed_build_passes_with_fewer_jobs() {
     assert_eq!((&first["cause"], &first["outcome"]), (&"oom".into(), &"failed".into()), "{first}");
     assert_eq!(first["key"]["build_jobs"], 4, "{first}");
     assert_eq!((&second["retries"], &second["number"]), (&"mine".into(), &2.into()), "{second}");
-    assert_eq!(
-        (&second["key"]["build_jobs"], &second["outcome"]),
-        (&2.into(), &"succeeded".into()),
-        "{second}"
-    );
+    assert_eq!(second["key"]["build_jobs"], 2, "{second}");
+    assert_eq!(second["outcome"], "succeeded", "{second}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -38,10 +38,8 @@ async fn an_oom_retry_becomes_a_bigger_pod() {
     let mut named = first.clone();
     named["metadata"]["name"] = json!("runner-abcdefg");
     std::fs::write(file.path(), named.to_string()).unwrap();
-    assert_eq!(
-        crate::deploy::complaints(&[file.path().to_owned()]).unwrap_or_default(),
-        Vec::<String>::new()
-    );
+    let complaints = crate::deploy::complaints(&[file.path().to_owned()]).unwrap_or_default();
+    assert_eq!(complaints, Vec::<String>::new());
     // GitLab tries again by itself: the same job of the same pipeline, in a new pod, with the same variables
     webhook.attempt("killed", "777", chosen, true).await;
     let (again, _) = webhook.admit(&pod()).await;

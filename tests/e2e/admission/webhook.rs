@@ -113,16 +113,11 @@ impl Webhook {
         let (status, body) = self.post(&self.path, &review(pod).to_string()).await;
         assert_eq!(status, 200, "{body}");
         let answer: Value = serde_json::from_str(&body).unwrap();
-        assert_eq!(
-            (&answer["apiVersion"], &answer["kind"]),
-            (&json!("admission.k8s.io/v1"), &json!("AdmissionReview"))
-        );
+        assert_eq!(answer["apiVersion"], "admission.k8s.io/v1");
+        assert_eq!(answer["kind"], "AdmissionReview");
         let response = answer["response"].clone();
-        assert_eq!(
-            (&response["uid"], &response["allowed"]),
-            (&json!("705ab4f5"), &json!(true)),
-            "{response}"
-        );
+        assert_eq!(response["uid"], "705ab4f5", "{response}");
+        assert_eq!(response["allowed"], true, "{response}");
         let mut after = pod.clone();
         if !response["patch"].is_null() {
             assert_eq!(response["patchType"], "JSONPatch");

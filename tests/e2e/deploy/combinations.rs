@@ -90,11 +90,8 @@ fn assert_combination(components: &[&str], all: &str) {
         assert!(all.contains("key: ca.crt\n") && all.contains("serviceAccountName: plimsoll-operator\n"));
     }
     let probes = if has("access") { (3, 0) } else { (0, 1) };
-    assert_eq!(
-        (all.matches("scheme: HTTPS").count(), all.matches("grpc:\n").count()),
-        probes,
-        "{components:?}: probes speak TLS where the server does"
-    );
+    let found = (all.matches("scheme: HTTPS").count(), all.matches("grpc:\n").count());
+    assert_eq!(found, probes, "{components:?}: probes speak TLS where the server does");
     for (right, of_component) in
         [("Role", false), ("RoleBinding", false), ("ClusterRole", true), ("ClusterRoleBinding", true)]
     {

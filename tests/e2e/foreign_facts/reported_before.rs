@@ -28,11 +28,8 @@ async fn hooks_of_one_project_settle_no_others_attempts() {
     for job in 100..112 {
         let id = format!("{HOST}:{job}");
         for status in ["success", "failed"] {
-            assert_eq!(
-                site.hook("a-hook", job, "a/one", status),
-                200,
-                "of its own project, as far as is known"
-            );
+            let came = site.hook("a-hook", job, "a/one", status);
+            assert_eq!(came, 200, "of its own project, as far as is known");
         }
         site.deliver("b-agent", &id, "b/one", GIB / 2).await;
         assert_eq!(site.shown(&id).await.summary.unwrap().outcome(), pb::Outcome::Lost, "{id}");

@@ -98,10 +98,8 @@ async fn an_agent_gets_no_secrets_of_a_job() {
     }
     job.env("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "of-the-job").output().unwrap();
     let seen = fs::read_to_string(seen).unwrap();
-    assert_has(
-        &seen,
-        ["GITHUB_JOB=build", "ACTIONS_ID_TOKEN_REQUEST_TOKEN=", "PLIMSOLL_TOKEN_AUDIENCE=plimsoll"],
-    );
+    let passed = ["GITHUB_JOB=build", "ACTIONS_ID_TOKEN_REQUEST_TOKEN=", "PLIMSOLL_TOKEN_AUDIENCE=plimsoll"];
+    assert_has(&seen, passed);
     assert!(!seen.contains("s3cret"), "{seen}");
 }
 

@@ -141,11 +141,8 @@ async fn an_including_job_ends_as_without_it() {
             assert!(!printed.contains("never"), "{shell:?}: {printed}");
             assert_eq!(printed.contains("plimsoll 0."), place == 0, "{shell:?}: {printed}");
             let shown = fleet.shown(&id);
-            assert_eq!(
-                shown["summary"]["exit_code"].as_i64(),
-                status.map(i64::from),
-                "{shell:?}: {shown} {printed}"
-            );
+            let exit = shown["summary"]["exit_code"].as_i64();
+            assert_eq!(exit, status.map(i64::from), "{shell:?}: {shown} {printed}");
             assert_eq!(shown["summary"]["key"]["project"], "group/app", "{shown}");
         }
     }
@@ -330,10 +327,7 @@ async fn a_missing_prerequisite_never_fails_the_job() {
         let printed = text(&output);
         assert_eq!(output.status.code(), Some(5), "{variables:?}: {printed}");
         assert!(printed.contains(line) && printed.contains("it went on"), "{variables:?}: {printed}");
-        assert_eq!(
-            printed.matches("unmeasured").count(),
-            usize::from(!line.is_empty()),
-            "{variables:?}: {printed}"
-        );
+        let notes = printed.matches("unmeasured").count();
+        assert_eq!(notes, usize::from(!line.is_empty()), "{variables:?}: {printed}");
     }
 }

@@ -34,14 +34,11 @@ async fn every_view_shows_the_same_sums() {
     let stats = site.stats().await.get_stats(by_package).await.unwrap().into_inner();
     let totals = stats.totals.clone().unwrap();
     assert_eq!(totals.attempts, ATTEMPTS);
-    assert!(
-        totals.memory_not_measured > 0 && totals.cpu_not_measured > 0,
-        "the dice leave some out: {totals:?}"
-    );
-    assert!(
-        totals.memory_not_asked > 0 && totals.cpu_not_asked > 0 && totals.needed_above_ask > 0,
-        "some ask for nothing, or for one byte: {totals:?}"
-    );
+    assert!(totals.memory_not_measured > 0, "the dice leave some out: {totals:?}");
+    assert!(totals.cpu_not_measured > 0, "the dice leave some out: {totals:?}");
+    assert!(totals.memory_not_asked > 0, "some ask for nothing, or for one byte: {totals:?}");
+    assert!(totals.cpu_not_asked > 0, "some ask for nothing, or for one byte: {totals:?}");
+    assert!(totals.needed_above_ask > 0, "some ask for nothing, or for one byte: {totals:?}");
     assert!(
         totals.need_over_ask_lower_bounds > 0 && totals.need_over_ask_max < 1e6,
         "some were stopped by memory, and an ask of a byte is none: {totals:?}"
@@ -219,10 +216,8 @@ async fn every_view_shows_the_same_confidence() {
         let predicted = site.agent.json(&asked)["confidence"].as_f64().unwrap();
         assert!(predicted > 0.9 && predicted < 1.0, "{predicted}");
         let proposed = site.agent.json(&["recommend"])["recommendations"][0].clone();
-        assert_eq!(
-            (&proposed["package"], proposed["confidence"].as_f64()),
-            (&"zlib".into(), Some(predicted))
-        );
+        assert_eq!(proposed["package"], "zlib");
+        assert_eq!(proposed["confidence"].as_f64(), Some(predicted));
         let shown = format!("confidence {}", figures::percent(predicted));
         let page = site.server.get("/packages/zlib?range=all&project=group/app").unwrap().1.to_lowercase();
         has(&page, &[shown], "the page");

@@ -168,10 +168,8 @@ fn in_gitlab_the_report_is_folded_with_advice() {
     let folded =
         page.contains("section_start:") && page.contains(":plimsoll[collapsed=true]\r\x1b[0Kplimsoll: zlib");
     assert!(folded && page.trim_end().ends_with(":plimsoll\r\x1b[0K"), "{page}");
-    assert_has(
-        &page,
-        ["needed ", "zlib: edit", "delivered as 7", "next run  memory request", "confidence  "],
-    );
+    let parts = ["needed ", "zlib: edit", "delivered as 7", "next run  memory request", "confidence  "];
+    assert_has(&page, parts);
     let text = fs::read_to_string(&file).unwrap();
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&json["attempt"], &json["delivery"]["delivered"]), (&"7".into(), &true.into()), "{text}");

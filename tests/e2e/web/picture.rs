@@ -28,10 +28,8 @@ fn the_readme_picture_renders_at_its_size() {
     let shown = page(&server, PAGE);
     assert_eq!(texts(&shown, "h1"), ["walkdir"]);
     let words = texts(&shown, "body").concat();
-    assert_has(
-        &words,
-        ["Need against ask", "Next size", "Memory request", "15 attempts, mostly of this key"],
-    );
+    let parts = ["Need against ask", "Next size", "Memory request", "15 attempts, mostly of this key"];
+    assert_has(&words, parts);
     let committed = repository().join("deploy/docs/package.png");
     assert_eq!(size_of_png(&fs::read(&committed).unwrap()), Some(SIZE));
     assert_eq!(size_of_png(b"\x89PNG\r\n\x1a\n"), None);

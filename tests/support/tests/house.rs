@@ -147,10 +147,8 @@ fn no_rooms_use_each_other_in_a_circle() {
 #[test]
 fn names_of_rooms_are_read_from_paths() {
     let names = |code| named(code).into_iter().collect::<Vec<_>>();
-    assert_eq!(
-        names("use crate::{\n    a::{self, b as c},\n    d::*,\n};\ncrate::e::f(x, g)"),
-        ["a", "d", "e"]
-    );
+    let text = "use crate::{\n    a::{self, b as c},\n    d::*,\n};\ncrate::e::f(x, g)";
+    assert_eq!(names(text), ["a", "d", "e"]);
     assert_eq!(names("// crate::a\npub(in crate::a) x;\nmod tests {\nuse crate::b;"), Vec::<String>::new());
     let rooms = |files: [&str; 2]| files.map(|file| room(Path::new(file)));
     assert_eq!(rooms(["a/tests/b.rs", "lib.rs"]), [None, None]);
