@@ -248,7 +248,7 @@ fn forks_and_threads_are_no_compilers() {
     std::os::unix::fs::symlink(LOAD, &compiler).unwrap();
     // some 1,000 forks a second
     let script = format!(
-        "{0} threads 200 keep 30 busy 1500 & one=$!; {0} threads 200 keep 30 busy 1500 & two=$!
+        "{0} threads 200 keep 30 busy 4000 & one=$!; {0} threads 200 keep 30 busy 4000 & two=$!
          i=0; while [ $i -lt 3000 ]; do (:); i=$((i+1)); done; wait $one && wait $two",
         compiler.display()
     );
