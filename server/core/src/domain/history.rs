@@ -32,6 +32,7 @@ use self::{
 };
 pub(super) use jobs::LINEAGE_STEPS;
 pub use tier::{HistoryLimits, bytes_of};
+pub(crate) use time_shift::{LATE_FROM, deviation_of_times};
 pub use versions::AnswerVersion;
 use versions::Versions;
 

@@ -50,6 +50,7 @@ pub use fixtures::{test_attempt, test_history, test_report, test_summary, test_v
 pub use fnv::Fnv;
 pub use history::bytes_of;
 pub use history::{AnswerVersion, History, HistoryLimits};
+pub(crate) use history::{LATE_FROM, deviation_of_times};
 pub use job_hook::{AppliedHook, JobHook};
 pub use job_pod::JobPod;
 pub use jobs_curve::{JobsCurve, JobsPoint};

@@ -1,14 +1,13 @@
 //! Quantiles of CPU and time. The result is a value that an attempt had, or the operator's default, never a step of a grid: ten builds that
-//! took ten minutes give exactly ten minutes, unless the whole fleet became slower or faster, or the 95 % time did not hold.
+//! took ten minutes give exactly ten minutes, unless the whole fleet became slower or faster, or some of its newest builds ended late.
 //!
 //! Memory is different (see `distribution`): it must suffice for values that were not observed yet.
 
 use super::{
-    calibration::correction,
     known::{self, KnownValues},
     similar::{SimilarAttempts, WeightedAttempt},
 };
-use crate::domain::Rung;
+use crate::domain::{Rung, deviation_of_times};
 
 /// One value to choose a quantile from: that of an attempt, or the default.
 #[derive(Debug, Clone, Copy)]
@@ -78,14 +77,10 @@ impl<'p, 'h> RateValues<'p, 'h> {
         Self { values, attempts, known, unseen }
     }
 
-    /// What to add to the logarithm of the quantile at `base`, so that it covers `share` of the attempts.
-    pub(super) fn correction(&self, base_and_share: [f64; 2]) -> f64 {
-        let mut earlier: Vec<_> =
-            self.values.iter().filter_map(|value| Some((value.used?, value.log, value.weight))).collect();
-        earlier.sort_unstable_by(|(one, ..), (other, ..)| {
-            one.observation.brief.position().cmp(&other.observation.brief.position())
-        });
-        correction(earlier.into_iter().map(|(_, log, weight)| (log, weight)), base_and_share)
+    /// How much the times of the attempts differ, octaves.
+    pub(super) fn deviation(&self) -> f64 {
+        let of_attempts = self.values.iter().filter(|value| value.used.is_some());
+        deviation_of_times(&of_attempts.map(|value| (value.log, value.weight)).collect::<Vec<_>>())
     }
 
     /// The smallest value that covers `share` of the weight; the default if nothing is known.

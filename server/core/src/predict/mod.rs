@@ -16,7 +16,6 @@
 //! | `presets` | how much of their presets other packages needed: sizes an unknown package with a preset |
 //! | `next_size` | the next size after memory stopped the last builds |
 //! | `exact` | quantiles of CPU and time, exactly as measured |
-//! | `calibration` | corrects the 95 % time by how often it held for earlier attempts |
 //! | `held_back` | raises the CPU of builds that their CPU limit held back |
 //! | `known` | the confidence in each number, and how much rungs count in CPU and time |
 //! | `decrease` | limits how far a size decreases, if the operator sets that |
@@ -29,7 +28,6 @@
 //! Pure: no I/O, no clock, the same history gives the same answer. An unknown key is an answer with low confidence, never
 //! an error. [`predict`] and [`explain`] are one computation.
 
-mod calibration;
 mod curve;
 mod decrease;
 mod deviation;
@@ -295,7 +293,8 @@ fn work_out_from<'h>(
     trust_scope: TrustScope,
 ) -> (Prediction, SimilarAttempts<'h>) {
     let Adjusted { similar, build_jobs, lines } = adjusted(history, key, settings, trust_scope);
-    let wall = rates::wall_times(&similar, settings, build_jobs.value, [lines.shared, history.time_shift()]);
+    let of_fleet = history.time_shift_and_lateness();
+    let wall = rates::wall_times(&similar, settings, build_jobs.value, lines.shared, of_fleet);
     let price = price(history, settings, trust_scope);
     let is_bound = presets::is_bound_by_preset(history, settings);
     let mut sizes = if similar.uncensored_count() == 0 {
@@ -330,7 +329,7 @@ fn work_out_from<'h>(
             + &words::parts_note(&similar.parts)
             + &words::odd_note(similar.left_out.len())
             + &held_back.map(HeldBack::note).unwrap_or_default()
-            + &words::time_note(similar.knows_package(), history.time_shift()),
+            + &words::time_note(similar.knows_package(), of_fleet[0]),
         memory_request: sizes.request,
         memory_limit: sizes.limit,
         cpu_request,

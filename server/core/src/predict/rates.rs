@@ -9,7 +9,7 @@ use super::{
     jobs,
     similar::{SimilarAttempts, WeightedAttempt},
 };
-use crate::domain::{Basis, Cores, Millis, Quantity, Rung};
+use crate::domain::{Basis, Cores, LATE_FROM, Millis, Quantity, Rung};
 
 /// CPU request: the median of the average use. Builds share the CPU when it is short, so the median suffices.
 const CPU_REQUEST_QUANTILE: f64 = 0.5;
@@ -19,8 +19,8 @@ const CPU_LIMIT_QUANTILE: f64 = 0.95;
 /// Quantiles of the two wall times.
 const WALL_P50_QUANTILE: f64 = 0.5;
 const WALL_P95_QUANTILE: f64 = 0.95;
-/// The quantile that is corrected to the 95 % time: it needs less time than 0.95 for the same coverage (see `calibration`).
-const WALL_P95_BASE: f64 = 0.9;
+/// Largest correction of the 95 % time, octaves.
+const MOST_CORRECTION: f64 = 2.0;
 
 /// CPU request and limit, in thousandths of a core. What a limit held back counts with a step more.
 pub(super) fn cpu(
@@ -90,14 +90,15 @@ pub(super) struct WallTimes {
 }
 
 /// Wall times at `build_jobs`. Times of attempts with other numbers of jobs are converted; `shared`: milliseconds of work that the jobs
-/// share. The median time of the package follows `shift`, that of the whole fleet ([`History::time_shift`](crate::domain::History)). The 95 %
-/// time follows it only up, because the builds of a burst that ended first are the short ones, and how often it held. Once an attempt of
-/// the package has a time, the defaults are ignored, because they may be a thousand times as long.
+/// share. The median time of the package follows the shift of the whole fleet, and its 95 % time the lateness of it
+/// ([`History::time_shift_and_lateness`](crate::domain::History)). Once an attempt of the package has a time, the defaults are ignored,
+/// because they may be a thousand times as long.
 pub(super) fn wall_times(
     similar: &SimilarAttempts<'_>,
     settings: &Settings,
     build_jobs: u64,
-    [shared, shift]: [f64; 2],
+    shared: f64,
+    [shift, lateness]: [f64; 2],
 ) -> WallTimes {
     let asked = u32::try_from(build_jobs).unwrap_or(u32::MAX);
     // `shared` is that of this package, so times of other packages are not converted
@@ -113,15 +114,11 @@ pub(super) fn wall_times(
     let at = |share: f64, default: Millis| {
         let default = default.as_f64();
         let values = RateValues::of(similar, log, default, DefaultCounts::Alone);
-        let (base, shift, calibrated) = if share > WALL_P50_QUANTILE {
-            (WALL_P95_BASE, shift.max(0.0), values.correction([WALL_P95_BASE, share]))
-        } else {
-            (share, shift, 0.0)
-        };
-        let of = values.quantile(base, default);
-        let correction = match of.used {
-            Some(used) if used.rung.is_of_build() => shift + calibrated,
-            Some(_) => calibrated,
+        let is_late = share > WALL_P50_QUANTILE;
+        let of = values.quantile(if is_late { LATE_FROM } else { share }, default);
+        let correction = match of.used.filter(|used| used.rung.is_of_build()) {
+            Some(_) if is_late => (lateness * values.deviation()).clamp(-MOST_CORRECTION, MOST_CORRECTION),
+            Some(_) => shift,
             None => 0.0,
         };
         // the measured time is used where it applies unchanged, because its logarithm is rounded

@@ -28,7 +28,7 @@ pub struct AnswerVersion {
     slot: Option<usize>,
     change: u64,
     /// What attempts of other packages contribute: [`History::fleet_terms`]; `None` if they do not count.
-    fleet: Option<[u64; 4]>,
+    fleet: Option<[u64; 5]>,
 }
 
 impl Versions {
@@ -58,7 +58,7 @@ impl Versions {
     }
 
     /// The version now, of the key's package or of all.
-    pub(super) fn now(&self, key: &Key, is_of_package: bool, fleet: [u64; 4]) -> AnswerVersion {
+    pub(super) fn now(&self, key: &Key, is_of_package: bool, fleet: [u64; 5]) -> AnswerVersion {
         let slot = is_of_package.then(|| self.slot(key));
         AnswerVersion { slot, change: self.last_change(slot), fleet: slot.map(|_| fleet) }
     }
@@ -70,7 +70,7 @@ impl Versions {
     }
 
     /// Whether an answer of this version would be the same now.
-    pub(super) fn is_current(&self, version: &AnswerVersion, fleet: [u64; 4]) -> bool {
+    pub(super) fn is_current(&self, version: &AnswerVersion, fleet: [u64; 5]) -> bool {
         version.change == self.last_change(version.slot) && version.fleet.is_none_or(|then| then == fleet)
     }
 
@@ -111,8 +111,9 @@ impl History {
     }
 
     /// What attempts of other packages contribute to a prediction from attempts of one package.
-    fn fleet_terms(&self) -> [u64; 4] {
+    fn fleet_terms(&self) -> [u64; 5] {
         let incomplete = f64::from(u8::from(self.has_incomplete()));
-        [self.mean_held(), self.mean_held_measured(), self.time_shift(), incomplete].map(f64::to_bits)
+        let [shift, lateness] = self.time_shift_and_lateness();
+        [self.mean_held(), self.mean_held_measured(), shift, lateness, incomplete].map(f64::to_bits)
     }
 }

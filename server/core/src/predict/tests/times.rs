@@ -44,6 +44,21 @@ fn times_hold_while_the_fleet_slows_down() {
 }
 
 #[test]
+fn late_times_of_few_attempts_follow_the_fleet() {
+    let of_new = |octave: fn(&mut Summary)| {
+        let few = (0..2_u64).map(|n| Summary { key: key("new", "1"), ..build(n * 12, 600) });
+        let mut builds: Vec<Summary> = (0..240).map(|n| build(n, 600)).chain(few).collect();
+        builds.iter_mut().for_each(octave);
+        let longest = builds.iter().rev().take(2).map(|summary| summary.wall.0).max().unwrap();
+        (times(&history(builds), &key("new", "1"))[1], longest)
+    };
+    let (uneven, longest) = of_new(|_| ());
+    assert!(uneven > longest, "{uneven}, {longest}: two attempts do not show how late the next may be");
+    let (equal, longest) = of_new(|summary| summary.wall = Millis(300_000));
+    assert_eq!(equal, longest, "no build of the fleet is ever late");
+}
+
+#[test]
 fn a_shift_of_the_fleet_outdates_answers_whatever_the_order() {
     let idle = Summary { started_unix_ms: 1, ..build(11, 600) }.key;
     let mut known = history((0..600).map(|n| build(n, 600)));
@@ -111,11 +126,11 @@ fn the_shift_is_that_of_attempts_learnt_anew() {
             all[at].started_unix_ms -= all[at].wall.0 / 4 * 3;
             drop(known.replace_summary(all[at].clone()));
         }
-        let shift = known.time_shift();
-        shifts.insert(shift.to_bits());
+        let shift = known.time_shift_and_lateness().map(f64::to_bits);
+        shifts.insert(shift);
         if n % 13 == 0 || n % 31 == 0 {
             let kept = all.iter().filter(|summary| known.get(&summary.attempt).is_some());
-            assert_eq!(shift.to_bits(), history(kept.cloned()).time_shift().to_bits(), "{n}");
+            assert_eq!(shift, history(kept.cloned()).time_shift_and_lateness().map(f64::to_bits), "{n}");
         }
     }
     assert!(shifts.len() > 5, "{}", shifts.len());
