@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use crate::record::recorded;
+use crate::record::record_and_summary;
 
 const MIB: u64 = 1 << 20;
 
 /// A build of 60 MiB under a limit of 128 MiB that was followed to its end; the first line has these words, the last one those.
 fn followed(name: &str, began: &str, ended: &str) -> Option<Value> {
-    let (record, summary) = recorded(name)?;
+    let (record, summary) = record_and_summary(name)?;
     assert_eq!((record.number("exit"), &summary["source"]), (0, &"cgroup_v2".into()), "{summary}");
     assert!(record.fact("began").contains(began), "{record:?}");
     // Linux says the exit status of a process from 6.15 on
@@ -46,7 +46,7 @@ fn a_sidecar_reads_another_containers_cgroup() {
 
 #[test]
 fn a_kill_in_an_attached_build_has_origin() {
-    let Some((_record, summary)) = recorded("attach_killed") else { return };
+    let Some((_record, summary)) = record_and_summary("attach_killed") else { return };
     assert_eq!((&summary["oom_kill"], &summary["oom_origin"]), (&1.into(), &"own_limit".into()), "{summary}");
     assert_eq!((&summary["cause"], &summary["censored"]), (&"oom".into(), &true.into()), "{summary}");
 }

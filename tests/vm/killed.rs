@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use crate::record::{record, recorded};
+use crate::record::{record, record_and_summary};
 
 const MIB: u64 = 1 << 20;
 
 /// A build that ended with this status, of which the kernel killed so many processes for memory.
 fn killed(name: &str, exit: u64, kills: u64, origin: &str) -> Option<Value> {
-    let (record, summary) = recorded(name)?;
+    let (record, summary) = record_and_summary(name)?;
     assert_eq!((record.number("exit"), &summary["oom_kill"]), (exit, &kills.into()), "{summary}");
     assert_eq!((&summary["cause"], &summary["outcome"]), (&"oom".into(), &"failed".into()), "{summary}");
     assert_eq!(summary["oom_origin"], origin, "{summary}");
@@ -19,7 +19,7 @@ fn killed(name: &str, exit: u64, kills: u64, origin: &str) -> Option<Value> {
 
 /// A build that failed with this status, and not for memory.
 fn failed(name: &str, exit: u64) {
-    let Some((record, summary)) = recorded(name) else { return };
+    let Some((record, summary)) = record_and_summary(name) else { return };
     assert_eq!((record.number("exit"), &summary["oom_kill"]), (exit, &0.into()), "{summary}");
     assert_eq!((&summary["outcome"], &summary["censored"]), (&"failed".into(), &false.into()), "{summary}");
     assert!(!["oom", "starved"].contains(&summary["cause"].as_str().unwrap()), "{summary}");
@@ -78,7 +78,7 @@ fn an_ancestor_limit_and_its_kill_are_recorded() {
 
 #[test]
 fn a_machine_wide_oom_kill_is_counted() {
-    let Some((record, summary)) = recorded("whole_machine") else { return };
+    let Some((record, summary)) = record_and_summary("whole_machine") else { return };
     assert_eq!((record.number("exit"), &summary["oom_kill"]), (2, &1.into()), "{summary}");
     // the machine's fault: the same again elsewhere, and no word on what the build needs
     assert_eq!((&summary["cause"], &summary["oom_origin"]), (&"infra".into(), &"host".into()), "{summary}");
@@ -89,7 +89,7 @@ fn a_machine_wide_oom_kill_is_counted() {
 
 #[test]
 fn a_killed_agents_samples_reach_the_next_one() {
-    let Some((record, summary)) = recorded("killed_with_agent") else { return };
+    let Some((record, summary)) = record_and_summary("killed_with_agent") else { return };
     assert_eq!((record.number("exit"), &summary["outcome"]), (137, &"lost".into()), "{summary}");
     assert!(summary["samples"].as_u64().unwrap() > 0, "{summary}");
     assert_eq!(summary["resources"]["memory_limit_bytes"], 64 * MIB, "{summary}");

@@ -1,12 +1,12 @@
 //! The need is what was touched and cannot be given back, however short, in whichever process of the build; files are not.
 
-use crate::record::{record, recorded};
+use crate::record::{record, record_and_summary};
 
 const MIB: u64 = 1 << 20;
 
 /// A need of so many MiB, at most 2 % more.
 fn assert_need(name: &str, mib: u64) {
-    let Some((record, summary)) = recorded(name) else { return };
+    let Some((record, summary)) = record_and_summary(name) else { return };
     assert_eq!((record.number("exit"), &summary["source"]), (0, &"cgroup_v2".into()), "{summary}");
     let (need, mark) =
         (summary["need_peak_bytes"].as_u64().unwrap(), summary["memory_peak_bytes"].as_u64().unwrap());
@@ -49,7 +49,7 @@ fn the_series_shows_growth_steps() {
 
 #[test]
 fn log_sections_become_phases_with_their_need() {
-    let Some((record, summary)) = recorded("phases") else { return };
+    let Some((record, summary)) = record_and_summary("phases") else { return };
     let phases = summary["phases"].as_array().unwrap();
     let names: Vec<_> = phases.iter().map(|phase| phase["name"].as_str().unwrap()).collect();
     assert_eq!((names, record.number("exit")), (vec!["configure", "build"], 0), "{summary}");
@@ -67,7 +67,7 @@ fn log_sections_become_phases_with_their_need() {
 
 #[test]
 fn written_files_do_not_count_as_need() {
-    let Some((record, summary)) = recorded("files") else { return };
+    let Some((record, summary)) = record_and_summary("files") else { return };
     assert_eq!(record.number("exit"), 0, "{summary}");
     assert_eq!(summary["resources"]["memory_limit_bytes"], 128 * MIB, "{summary}");
     assert_eq!(summary["memory_peak_bytes"], 128 * MIB, "files fill the group: {summary}");

@@ -1,12 +1,12 @@
 //! Whatever the place allows, the build runs and is measured in the best way that is left.
 
-use crate::record::{record, recorded};
+use crate::record::{record, record_and_summary};
 
 const MIB: u64 = 1 << 20;
 
 /// A build that held 40 MiB, measured like this, with this memory limit; the agent and its witness may be measured with it.
 fn assert_measured(name: &str, source: &str, limit_mib: Option<u64>) {
-    let Some((record, summary)) = recorded(name) else { return };
+    let Some((record, summary)) = record_and_summary(name) else { return };
     assert_eq!((record.number("exit"), &summary["source"]), (0, &source.into()), "{summary}");
     let limit = summary["resources"]["memory_limit_bytes"].as_u64();
     assert_eq!(limit, limit_mib.map(|mib| mib * MIB), "{summary}");
@@ -40,13 +40,13 @@ fn read_only_cgroups_are_enough_to_measure() {
 #[test]
 fn without_cgroups_processes_are_measured_and_kills_unknown() {
     assert_measured("no_cgroups", "process_tree", None);
-    let Some((_record, summary)) = recorded("no_cgroups") else { return };
+    let Some((_record, summary)) = record_and_summary("no_cgroups") else { return };
     assert!(summary["oom_kill"].is_null() && summary["reclaim_failures"].is_null(), "{summary}");
 }
 
 #[test]
 fn a_removed_cgroup_ends_sampling_not_the_build() {
-    let Some((record, summary)) = recorded("group_removed") else { return };
+    let Some((record, summary)) = record_and_summary("group_removed") else { return };
     assert_eq!((record.number("exit"), &summary["exit_code"]), (4, &4.into()), "{summary}");
     let need = summary["need_peak_bytes"].as_u64().unwrap();
     assert!((40 * MIB..44 * MIB).contains(&need), "what was seen stays: {summary}");

@@ -36,7 +36,7 @@ pub(crate) fn record(name: &str) -> Option<&'static Record> {
 }
 
 /// What is known of a scenario, and the summary of its attempt.
-pub(crate) fn recorded(name: &str) -> Option<(&'static Record, Value)> {
+pub(crate) fn record_and_summary(name: &str) -> Option<(&'static Record, Value)> {
     record(name).map(|record| (record, record.summary()))
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::record::{Record, recorded};
+use crate::record::{Record, record_and_summary};
 
 const MIB: u64 = 1 << 20;
 
@@ -32,7 +32,7 @@ fn makes_no_progress(series: &[Value]) -> bool {
 
 #[test]
 fn rereading_at_a_tight_limit_counts_reclaim_failures() {
-    let Some((record, summary)) = recorded("starved") else { return };
+    let Some((record, summary)) = record_and_summary("starved") else { return };
     assert_eq!((record.number("exit"), &summary["oom_kill"]), (0, &0.into()), "{summary}");
     assert!(record.number("refaults") > 10_000, "the kernel itself saw it: {record:?}");
     assert_counted(record, "refaults", "refaults", 90);
@@ -53,7 +53,7 @@ fn rereading_at_a_tight_limit_counts_reclaim_failures() {
 
 #[test]
 fn a_limit_raised_during_the_build_counts() {
-    let Some((_record, summary)) = recorded("raised") else { return };
+    let Some((_record, summary)) = record_and_summary("raised") else { return };
     assert_eq!(summary["memory_limit_at_start_bytes"], 64 * MIB, "{summary}");
     assert_eq!(summary["resources"]["memory_limit_bytes"], 128 * MIB, "{summary}");
     assert_eq!((&summary["cause"], &summary["censored"]), (&"oom".into(), &true.into()), "{summary}");
@@ -63,7 +63,7 @@ fn a_limit_raised_during_the_build_counts() {
 
 #[test]
 fn a_throttled_build_uses_its_cpu_quota() {
-    let Some((record, summary)) = recorded("throttled") else { return };
+    let Some((record, summary)) = record_and_summary("throttled") else { return };
     assert_eq!(record.number("exit"), 0, "{summary}");
     assert_eq!(summary["resources"]["cpu_limit_cores"], 0.2, "{summary}");
     assert!(record.number("throttled_usec") > 500_000, "the kernel itself saw it: {record:?}");

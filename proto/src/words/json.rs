@@ -201,8 +201,8 @@ mod tests {
         assert_eq!([&parsed["memory_not_measured"], &parsed["failed"]], [&json!(3), &json!(0)]);
         let measured = StatsTotals { memory_not_measured: 2, memory_asked_gib_hours: 4.0, ..imported };
         let parsed = serde_json::to_value(&measured).unwrap();
-        assert_eq!(parsed["memory_asked_gib_hours"], 4.0);
-        assert_eq!(parsed["memory_wasted_gib_hours"], 0.0);
+        assert_eq!(parsed["memory_asked_gib_hours"], json!(4.0));
+        assert_eq!(parsed["memory_wasted_gib_hours"], json!(0.0));
     }
 
     #[test]

@@ -35,10 +35,11 @@ impl LimitRaising {
     /// Raises the limit up to `most`, bytes. `None` if no limit is in force that the agent set.
     fn new(meter: &Meter, most: u64) -> Option<Self> {
         let limit = meter.own_limit().ok()??;
-        Some(Self::by(RaiseRule::new(limit, most), meter.limit_above()))
+        Some(Self::with_rule(RaiseRule::new(limit, most), meter.limit_above()))
     }
 
-    fn by(rule: RaiseRule, above: Option<u64>) -> Self {
+    /// With nothing raised yet. `above`: the smallest limit of the groups above, bytes.
+    fn with_rule(rule: RaiseRule, above: Option<u64>) -> Self {
         Self {
             rule,
             above,
@@ -166,7 +167,7 @@ mod tests {
     fn raised_memory_is_counted_over_the_time_that_it_was_allowed() {
         const GIB: u64 = 1 << 30;
         let mut raising =
-            LimitRaising { lacks_room: true, ..LimitRaising::by(RaiseRule::new(GIB, 8 * GIB), None) };
+            LimitRaising { lacks_room: true, ..LimitRaising::with_rule(RaiseRule::new(GIB, 8 * GIB), None) };
         let after = |seconds: u64| Duration::from_secs(seconds);
         assert_eq!(raising.raised_byte_seconds(after(9)), 0);
         raising.note_raised(after(10), GIB, 2 * GIB);

@@ -313,7 +313,7 @@ mod tests {
         (0..40).for_each(|n| learn(n, &format!("p{n}")));
         let lowered = asked().await.unwrap();
         assert!(lowered.memory_request.value < 8 << 30, "{lowered:?}");
-        assert!(lowered.memory_limit.value == 64 << 30, "{lowered:?}");
+        assert_eq!(lowered.memory_limit.value, 64 << 30, "{lowered:?}");
         learn(99, "new");
         assert_eq!(asked().await, None, "its own attempts decide");
     }

@@ -135,7 +135,7 @@ impl Summary {
         lost > 0.0 && lost >= HELD_BACK_SHARE * (lost + self.cpu.as_f64())
     }
 
-    /// A successful attempt without measurements; an import of recorded history fills them in.
+    /// A successful attempt without measurements; the summary of a measured attempt and an import of recorded history fill them in.
     pub fn recorded(attempt: AttemptId, key: Key) -> Self {
         Self {
             attempt,

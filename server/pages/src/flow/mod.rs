@@ -256,8 +256,8 @@ mod tests {
         let ((.., foot, middle), (.., again, head)) = (used[3], wasted[3]);
         assert!(foot == 0.0 && (again - middle).abs() < 1e-9 && (head - chart.y.end()).abs() < 1e-9);
         assert!((middle / head - 0.25).abs() < 1e-9, "{middle} of {head}");
-        assert_eq!(breaks.len(), 1, "the break is marked, with the true height");
-        assert_eq!(breaks[0].2.as_str(), "400");
+        assert_eq!(breaks.len(), 1, "the break is marked");
+        assert_eq!(breaks[0].2.as_str(), "400", "with the true height");
         assert!(chart.figure().into_string().contains("data-tone=\"sheet\""), "the mark is drawn");
     }
 

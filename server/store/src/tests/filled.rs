@@ -68,7 +68,7 @@ fn is_seen_as_damaged(dir: &Path, attempts: Option<u64>, case: &str) -> bool {
         // the end of the file was not in use
         let repaired = repaired.unwrap();
         assert!(!is_behind, "{case}");
-        assert!(repaired.losses.is_empty(), "{case}");
+        assert!(repaired.losses.is_empty(), "{case}: {:?}", repaired.losses);
         assert_eq!(repaired.checked.summaries, ATTEMPTS, "{case}");
         return false;
     };

@@ -62,13 +62,15 @@ impl PackageSums {
         self.add_times(1.0, other);
     }
 
+    /// Adds the other sums times `factor`: -1 takes them back.
     fn add_times(&mut self, factor: f64, other: &Self) {
-        self.attempts += factor * other.attempts;
-        self.by_memory += factor * other.by_memory;
-        self.asked += factor * other.asked;
-        self.wasted += factor * other.wasted;
-        self.would_save += factor * other.would_save;
-        self.would_fail += factor * other.would_fail;
+        let Self { attempts, by_memory, asked, wasted, would_save, would_fail } = *other;
+        self.attempts += factor * attempts;
+        self.by_memory += factor * by_memory;
+        self.asked += factor * asked;
+        self.wasted += factor * wasted;
+        self.would_save += factor * would_save;
+        self.would_fail += factor * would_fail;
     }
 }
 

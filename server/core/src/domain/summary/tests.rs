@@ -35,9 +35,9 @@ fn a_changed_limit_proves_no_more_than_it_held() {
     let held = |summary: &Summary| summary.holding_limit().map(|limit| limit.0);
     assert_eq!(held(&of(64, None, 0)), Some(64));
     assert_eq!(held(&of(128, Some(64), 1)), Some(128), "killed there");
-    assert_eq!(held(&of(32, Some(64), 1)), Some(32));
+    assert_eq!(held(&of(32, Some(64), 1)), Some(32), "killed there");
     assert_eq!(held(&of(128, Some(64), 0)), Some(64), "starved at either");
-    assert_eq!(held(&of(32, Some(64), 0)), Some(32));
+    assert_eq!(held(&of(32, Some(64), 0)), Some(32), "starved at either");
     assert_eq!(held(&of(64, Some(0), 0)), Some(64), "there was none at first");
     let at_start = |summary: &Summary| summary.resources_at_start().memory_limit.map(|limit| limit.0);
     assert_eq!([at_start(&of(128, Some(64), 0)), at_start(&of(128, Some(0), 0))], [Some(64), None]);

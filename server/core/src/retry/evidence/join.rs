@@ -86,7 +86,7 @@ fn exit_rank(exit: Exit) -> (u8, i32) {
     }
 }
 
-/// Adds reasons, the strongest first: those with the strongest clues.
+/// Adds reasons, and keeps the [`MAX_REASONS`] with the strongest clues, strongest first, each once.
 fn add_reasons(known: &mut Vec<String>, new: &[String], clue: fn(&str) -> Option<Clue>) {
     let strength = |reason: &str| clue_rank(clue(reason).as_ref());
     known.extend(new.iter().cloned());

@@ -89,9 +89,9 @@ fn more_memory_or_fewer_jobs_or_both() {
     assert_eq!(outcome(killed(Some(8), 280)), (Action::FewerJobs, Some((280, 4))), "no more");
     assert_eq!(outcome(killed(Some(1), 280)), (Action::No, None));
     let both = killed(Some(8), 300);
-    assert!(both.outlook.clamped);
-    let both = both.reason;
-    assert!(both.ends_with("-> 300 MiB), the most there is, and with -j5 instead of -j8"), "{both}");
+    let reason = &both.reason;
+    assert!(both.outlook.clamped, "{reason}");
+    assert!(reason.ends_with("-> 300 MiB), the most there is, and with -j5 instead of -j8"), "{reason}");
     assert!(!killed(None, 300).reason.contains("-j"), "how many jobs there were is not known");
 }
 

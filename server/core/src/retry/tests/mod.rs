@@ -155,7 +155,7 @@ fn each_kind_of_evidence_names_its_cause() {
         ("exit 1 and nothing else", code(1, "working\n"), Cause::Unknown, Action::AsIs),
         ("full disk", code(1, &format!("{full}make: *** [x] Error 1")), Cause::DiskFull, Action::Elsewhere),
         ("compile error", code(2, compile_error), Cause::Deterministic, Action::No),
-        ("SIGPIPE after an error", code(141, full), Cause::DiskFull, Action::Elsewhere),
+        ("SIGPIPE after an error, as a shell has it", code(141, full), Cause::DiskFull, Action::Elsewhere),
         ("DNS", code(6, "curl: (6) Could not resolve host: x"), Cause::Infra, Action::AsIs),
     ];
     for (name, evidence, cause, action) in table {

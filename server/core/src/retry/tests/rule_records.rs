@@ -1,10 +1,7 @@
 //! Rules that were wrong here: their records, what speaks in their place, and what cannot turn them.
 
 use super::*;
-use crate::{
-    domain::VerdictCorrection,
-    retry::{Corrections, RuleExperience, RuleRecord, SilencedRule},
-};
+use crate::retry::{Corrections, RuleExperience, RuleRecord, SilencedRule};
 
 const BROKEN: &str = "a.c:1:1: error: no";
 const LOST: &str = "curl: (6) Could not resolve host: x";
@@ -171,10 +168,9 @@ fn one_projects_flood_silences_no_rule_elsewhere() {
 #[test]
 fn corrections_replace_retries_in_a_rules_record() {
     let mut here = Installation::new();
-    let correct = |here: &mut Installation, id: &str, cause, at_unix_ms| {
+    let correct = |here: &mut Installation, id: &str, cause| {
         let mut verdict = here.judge(&asked(id, "p", id, BROKEN));
-        let correction = VerdictCorrection { at_unix_ms, ..corrected::correction(cause) };
-        verdict.basis.correction = Some(Box::new(correction));
+        verdict.basis.correction = Some(Box::new(corrected::correction(cause)));
         here.corrections.record(&verdict);
     };
     for id in ["a", "b", "c"] {
@@ -189,7 +185,7 @@ fn corrections_replace_retries_in_a_rules_record() {
         ("a", Cause::Deterministic, record(1, 2)),
         ("unknown", Cause::Infra, record(1, 2)),
     ] {
-        correct(&mut here, id, cause, 1);
+        correct(&mut here, id, cause);
         assert_eq!(here.record(&rule, "p"), expected, "{id} {cause:?}");
     }
 }

@@ -104,12 +104,12 @@ fn host_memory_exhaustion_is_an_infrastructure_failure() {
     assert!(verdict.evidence[0].text.contains("the whole machine"), "{verdict:?}");
     let next = verdict.next.unwrap();
     assert_eq!(next.memory_limit.value, 280 * MIB, "the size it had");
-    assert_eq!(next.memory_request.value, 200 * MIB);
+    assert_eq!(next.memory_request.value, 200 * MIB, "the size it had");
     assert!(!is_censored(&host, cause_of(&host)) && !is_censored(&host, Some(Cause::Oom)));
     let unlimited = Summary { resources: Resources::default(), ..host };
     let verdict = judged(&evidence(Some(unlimited), Exit::Code(2), ""));
-    assert_eq!(verdict.action, Action::Elsewhere, "it may have taken all of it alone");
-    assert_eq!(verdict.attempts_left, 2);
+    assert_eq!(verdict.action, Action::Elsewhere);
+    assert_eq!(verdict.attempts_left, 2, "it may have taken all of it alone");
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn an_unreachable_server_is_polled_with_backoff() {
     assert!(ledger.is_done(), "no take was sent");
 }
 
-/// A ticket there without a machine.
+/// A ticket of the upstream server without a machine.
 fn ticket(number: u32, holder: Option<TicketHolder>) -> UpstreamTicket {
     UpstreamTicket { address: ADDRESS.to_owned(), number, holder, output: None, failed: false }
 }
