@@ -7,7 +7,7 @@ const path = require('path');
 // GitHub's runner has a process of its own for each job. The others run jobs themselves.
 const RUNNER = /^(Runner\.Worker|act|(act_|gitea-|forgejo-)runner.*)$/;
 const LOG_BYTES = 256 * 1024;
-const REPORT_MS = 10000;
+const REPORT_MS = 15000;
 // What the agent gets of the environment: nothing with which a later step could act for the job, but what it may ask for itself.
 const PASSED = /^(GITHUB_|RUNNER_|PLIMSOLL_|ACTIONS_ID_TOKEN_REQUEST_|SSL_CERT_|LC_)|^(PATH|HOME|XDG_(STATE|CONFIG)_HOME|CI|LANG|(https?|all|no)_proxy)$/i;
 const SECRET = /^(GITHUB|RUNNER)_(.*_)?(TOKEN|SECRET|PASSWORD|KEY|PAT)$/i;

@@ -33,6 +33,8 @@ const REST: u32 = 999;
 const NEAR_REST: u32 = 49;
 /// Need from which a look reads no command line, percent of the limit.
 const TIGHT_PERCENT: u128 = 85;
+/// Most by which a reading counts as late.
+const MOST_LATE: Duration = Duration::from_secs(1);
 
 /// What rescue wants to be done with the build's processes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -125,8 +127,8 @@ impl ProcessLooks {
     fn growth_ahead(&mut self, near: Near) -> u64 {
         let (read, need) = self.read.replace((near.now, near.need)).unwrap_or((near.now, near.need));
         let passed = near.now.saturating_sub(read);
-        // a late reading counts less with each that follows
-        self.late = passed.max(self.late * 3 / 4);
+        // a late reading counts less with each that follows; in a longer time the agent itself did not run
+        self.late = passed.min(MOST_LATE).max(self.late * 3 / 4);
         growth_ahead(near.need.saturating_sub(need), passed, self.late, near.need)
     }
 

@@ -117,7 +117,7 @@ pub(super) fn wall_times(
         let is_late = share > WALL_P50_QUANTILE;
         let of = values.quantile(if is_late { LATE_FROM } else { share }, default);
         let correction = match of.used.filter(|used| used.rung.is_of_build()) {
-            Some(_) if is_late => (lateness * values.deviation()).clamp(-MOST_CORRECTION, MOST_CORRECTION),
+            Some(_) if is_late => (lateness * values.deviation()).min(MOST_CORRECTION),
             Some(_) => shift,
             None => 0.0,
         };

@@ -3,7 +3,8 @@
 //! - The **shift** is the median of the ratios to the medians before them.
 //! - The **lateness** is how far above the late times of their earlier attempts, in deviations of these, all but 5 % ended. A build's own
 //!   deviation times this lateness gives its 95 % time (split conformal prediction with normalized scores, Papadopoulos 2008, over a
-//!   sliding window). What the newest builds of all packages show also holds for one with few attempts.
+//!   sliding window). What the newest builds of all packages show also holds for one with few attempts. It is never below 0: the builds
+//!   of a burst that end first are the short ones.
 //!
 //! Both are functions of the attempts alone: a new attempt is compared when it is added, and all are after other changes of their packages.
 //! Constants of the shift were chosen on the first 60 % of a file of Spack's CI (18,973 rows), scored from its 20 % on: 32 to 64 newest
@@ -11,7 +12,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use super::super::{AttemptBrief, Fnv, History, Key, Rung, float, median};
+use super::super::{AttemptBrief, Fnv, History, Key, Rung, median};
 
 /// Number of the newest builds that the shift is computed from.
 const NEWEST: usize = 48;
@@ -20,7 +21,7 @@ const FEWEST: usize = 16;
 /// Most builds of one package that count in the shift, so that a package which changed moves no other.
 const MOST_OF_PACKAGE: usize = 4;
 /// Most builds of one package that count in the lateness: enough for a fleet of one package.
-const LATE_OF_PACKAGE: usize = 24;
+const LATE_OF_PACKAGE: usize = 48;
 /// Most attempts that are looked at to find [`NEWEST`] with a comparison.
 const MOST_READ: usize = 4 * NEWEST;
 /// Number of earlier attempts of the same build, in any version, that one is compared with.
@@ -102,7 +103,7 @@ impl NewestTimes {
         let [lateness] = quantiles(&late, [LATE_SHARE]);
         let lateness =
             if late.len() < FEWEST_LATE { 0.0 } else { (lateness * LATE_STEPS).ceil() / LATE_STEPS };
-        [shift.clamp(-MOST, MOST), lateness.clamp(-MOST_LATE, MOST_LATE)]
+        [shift.clamp(-MOST, MOST), lateness.clamp(0.0, MOST_LATE)]
     }
 }
 
@@ -152,10 +153,11 @@ impl History {
 }
 
 /// How much the times of one build differ, octaves, from the logarithms of its times, which ascend, with their weights. The usual deviation
-/// counts as some attempts more.
+/// counts as some attempts more; attempts of little weight count as fewer (effective sample size, Kish 1965).
 pub(crate) fn deviation_of_times(sorted: &[(f64, f64)]) -> f64 {
     let [low, high] = quantiles(sorted, DEVIATION_SHARES);
-    let ([usual, count], attempts) = (USUAL_DEVIATION, float(sorted.len()));
+    let sum = |power| sorted.iter().map(|(_, weight)| weight.powi(power)).sum::<f64>();
+    let ([usual, count], attempts) = (USUAL_DEVIATION, sum(1).powi(2) / sum(2).max(f64::MIN_POSITIVE));
     ((attempts * ((high - low) / 2.0).powi(2) + count * usual.powi(2)) / (attempts + count)).sqrt()
 }
 

@@ -77,6 +77,33 @@ fn a_shift_of_the_fleet_outdates_answers_whatever_the_order() {
 }
 
 #[test]
+fn late_builds_of_the_fleet_outdate_answers() {
+    let idle = build(11, u64::MAX).key;
+    let mut known = history((0..600).map(|n| build(n, u64::MAX)));
+    let (before, version) = (times(&known, &idle), known.answer_version(&idle, true));
+    let later = |slower: fn(u64) -> u64| {
+        let others = (600..800).filter(|n| n % 12 != 11);
+        others.map(move |n| Summary {
+            wall: Millis(build(n, u64::MAX).wall.0 * slower(n) / 8),
+            ..build(n, u64::MAX)
+        })
+    };
+    let [shift, lateness] = known.time_shift_and_lateness().map(f64::to_bits);
+    // until the lateness alone has changed
+    let is_late = later(|n| if n % 10 == 0 { 64 } else { 8 }).any(|build| {
+        known.learn(build);
+        let [now_shift, now_late] = known.time_shift_and_lateness().map(f64::to_bits);
+        now_shift == shift && now_late != lateness
+    });
+    let after = times(&known, &idle);
+    assert!(is_late && !known.is_current(&version), "{before:?} {after:?}");
+    assert!(after[0] == before[0] && after[1] != before[1], "{before:?} {after:?}");
+    let mut burst = history((0..600).map(|n| build(n, u64::MAX)));
+    later(|_| 1).for_each(|build| burst.learn(build));
+    assert!(burst.time_shift_and_lateness()[1] <= 0.0 && times(&burst, &idle)[1] > before[0], "not below 0");
+}
+
+#[test]
 fn odd_times_are_predicted_within_what_was_seen() {
     let of = |walls: &[u64], is_backwards: bool| {
         let builds = walls.iter().zip(0..).map(|(wall, n)| {
@@ -134,6 +161,22 @@ fn the_shift_is_that_of_attempts_learnt_anew() {
         }
     }
     assert!(shifts.len() > 5, "{}", shifts.len());
+}
+
+#[test]
+fn full_lists_compare_times_as_learnt_anew() {
+    let (mut known, mut all) = (History::new(1000), Vec::new());
+    for n in 0..900_u64 {
+        let mut next = uneven(n);
+        next.key.package = format!("p{}", n % 2);
+        known.learn(next.clone());
+        all.push(next);
+        let now = known.time_shift_and_lateness().map(f64::to_bits);
+        if n % 37 == 0 {
+            let anew = history(all.iter().cloned()).time_shift_and_lateness();
+            assert_eq!(now, anew.map(f64::to_bits), "{n}");
+        }
+    }
 }
 
 #[test]
