@@ -29,7 +29,8 @@ use crate::{
 pub(crate) use crate::standard_error::write_line;
 
 /// Settings of an attempt: its id and key, how it is measured, and where its samples are sent.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
+#[cfg_attr(test, derive(Default))]
 pub struct Settings {
     /// ID of the attempt; `None` generates a ULID.
     pub id: Option<String>,

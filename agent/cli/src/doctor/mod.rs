@@ -24,7 +24,8 @@ use crate::{
 pub(crate) use machine::check_job;
 
 /// The configuration to check: the same as for `run`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
+#[cfg_attr(test, derive(Default))]
 pub(crate) struct Settings {
     /// Address of the server; `None` if builds are measured without one.
     pub(crate) server: Option<String>,

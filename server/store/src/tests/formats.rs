@@ -103,7 +103,11 @@ fn tickets() -> [Ticket; 2] {
             project: "group/project".into(),
             by: "runner".into(),
             asked: u64::MAX,
-            ..TicketClaim::default()
+            sandbox: String::new(),
+            on_host: false,
+            upstream_tags: Vec::new(),
+            proven: false,
+            job_token_ends_unix_ms: None,
         },
         round: 7,
         number,

@@ -52,7 +52,7 @@ pub(crate) fn beside_kills(programs: &Programs, dir: &Path) -> anyhow::Result<()
     Ok(())
 }
 
-/// The program that stands for a compiler.
+/// The program that the bench runs as a compiler.
 pub(crate) fn load() -> anyhow::Result<PathBuf> {
     let load = env::current_exe()?.with_file_name("load");
     ensure!(load.try_exists()?, "build it first: cargo build --release --locked --bin load");

@@ -143,7 +143,7 @@ fn the_runners_line_counts_only_at_the_end() {
     assert_eq!(judgement(None, RUNNER), (Cause::Oom, Action::Bigger));
     let forged = format!("{RUNNER}\nERROR: Job failed (system failure): pods \"x\" not found\n");
     let forged = judgement(None, &forged).1;
-    assert_ne!(forged, Action::Bigger, "the build printed it, the runner said something else");
+    assert_ne!(forged, Action::Bigger, "the build printed it, the runner has another reason");
     let lost = Summary { outcome: Outcome::Lost, exit: None, ..failed(Some(0)) };
     assert_eq!(judgement(Some(lost), RUNNER).1, Action::Bigger, "the agent went with the container");
     let none_killed = judgement(Some(failed(Some(0))), RUNNER).1;
